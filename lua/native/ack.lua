@@ -1,0 +1,109 @@
+-- Finish jobs that their worker holds.
+--
+-- A kept job stays in done with its body; with a unique window alone only its id stays. Otherwise it is gone at once.
+--
+-- moves    reserved -> | done
+-- forgets  done
+-- writes   jobs bodies attempts errors meta events minutes
+-- KEYS     reserved   zset    id by lease deadline (ms)
+--          done       zset    id by forget-at (ms)
+--          jobs       hash    header and body by id
+--          bodies     hash    long bodies by id
+--          attempts   hash    what changes, by id
+--          errors     hash    failed attempts by id
+--          meta       hash    settings and counters
+--          events     stream  what happened, while watched
+--          minutes    stream  counters per minute
+-- ARGV     now_ms?   int     a test's clock; the server's when empty
+--          keep_ms?  int     how long done remembers; the job's own when empty
+--          each      (id bytes, token str)
+-- returns each  moved  finished
+--               done   the same lease finished it before
+--               stale  this lease is over; somebody else may hold the job
+--               gone   no such job
+local reserved, done, jobs, bodies, attempts, errors, meta, events, minutes =
+  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local clock = redis.call('TIME')
+local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
+local keep_ms = tonumber(ARGV[2])
+local version, keep_default, unique, done_max, watch, last_minute =
+  unpack(redis.call('HMGET', meta, 'version', 'keep_ms', 'unique_ms', 'done_max', 'events', 'minute'))
+for _, key in ipairs({reserved, done}) do redis.call('ZCARD', key) end
+for _, key in ipairs({bodies, errors}) do redis.call('HLEN', key) end
+for _, key in ipairs({events, minutes}) do redis.call('XLEN', key) end
+if tonumber(version or 1) ~= 1 then
+  return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1; nothing was changed')
+end
+if #ARGV < 4 or #ARGV > 2002 or #ARGV % 2 == 1 then
+  return redis.error_reply('ERR a batch has 1 to 1000 rows of id and token; nothing was changed')
+end
+if string.find(ARGV[1] .. ARGV[2], '%D') or #ARGV[1] > 13 or #ARGV[2] > 13 then
+  return redis.error_reply('ERR keep_ms and now_ms are whole numbers, not negative; nothing was changed')
+end
+local ids = {}
+for i = 3, #ARGV, 2 do ids[#ids + 1] = ARGV[i] end
+local lines, records = redis.call('HMGET', attempts, unpack(ids)), redis.call('HMGET', jobs, unpack(ids))
+local words, finished, dropped, long, forgotten, kept, kept_lines, seen = {}, {}, {}, {}, {}, {}, {}, {}
+for i, id in ipairs(ids) do
+  local tried, token, score, _, priority, _, worker = string.match(lines[i] or '', '^(%d+) (%S+) (%S+) (%S+) (%S+) (%S) (.*)$')
+  if token ~= ARGV[2 + i * 2] then
+    words[i] = (records[i] or lines[i] or redis.call('ZSCORE', done, id)) and 'stale' or 'gone'
+  elseif seen[id] or not redis.call('ZSCORE', reserved, id) then
+    words[i] = (seen[id] or redis.call('ZSCORE', done, id)) and 'done' or 'stale'
+  else
+    words[i], seen[id], finished[#finished + 1] = 'moved', true, id
+    local own, long_bytes = string.match(records[i] or '', '^%d+ %S+ %S+ %S+ %S+ %S+ %S+ (%S+) (%S+) ')
+    local keep = keep_ms or tonumber(own) or (tonumber(keep_default) or 0)
+    local known = math.max(keep, (tonumber(unique) or 0))
+    if known > 0 then
+      kept[#kept + 1], kept[#kept + 2] = now_ms + known, id
+      kept_lines[#kept_lines + 1], kept_lines[#kept_lines + 2] = id, table.concat({tried, token, score, now_ms, priority, '-', worker}, ' ')
+    else
+      forgotten[#forgotten + 1] = id
+    end
+    if keep == 0 then
+      dropped[#dropped + 1] = id
+      if long_bytes ~= '-' then long[#long + 1] = id end
+    end
+  end
+end
+if #finished == 0 then return words end
+
+if #kept > 0 then
+  redis.call('ZREM', reserved, '') -- frees nothing: a drain may go on over maxmemory
+  redis.call('HSET', attempts, unpack(kept_lines))
+  redis.call('ZADD', done, unpack(kept))
+end
+redis.call('ZREM', reserved, unpack(finished))
+if #dropped > 0 then
+  redis.call('HDEL', jobs, unpack(dropped))
+  redis.call('HDEL', errors, unpack(dropped))
+  if #long > 0 then redis.call('HDEL', bodies, unpack(long)) end
+  if #forgotten > 0 then redis.call('HDEL', attempts, unpack(forgotten)) end
+end
+
+local function note(...) -- bookkeeping never fails the verb; what failed is counted
+  local reply = redis.pcall(...)
+  if type(reply) == 'table' and reply.err then redis.pcall('HINCRBY', meta, 'unnoted', 1) end
+end
+local function forget(key, until_ms, most, batch)
+  local old = redis.call('ZRANGEBYSCORE', key, '-inf', until_ms, 'LIMIT', 0, batch)
+  local over = math.min(batch, redis.call('ZCARD', key) - most)
+  if over > #old then old = redis.call('ZRANGE', key, 0, over - 1) end
+  if #old == 0 then return end
+  for _, hash in ipairs({jobs, bodies, attempts, errors}) do note('HDEL', hash, unpack(old)) end
+  note('ZREM', key, unpack(old))
+  note('HINCRBY', meta, 'forgotten', #old)
+end
+local minute = now_ms - now_ms % 60000
+if minute > (tonumber(last_minute) or 0) then
+  note('HSET', meta, 'minute', minute)
+  local counters = redis.pcall('HGETALL', meta)
+  if #counters < 400 then note('XADD', minutes, 'MAXLEN', '~', 1440, minute .. '-0', unpack(counters)) end
+end
+note('HINCRBY', meta, 'acked', #finished)
+pcall(forget, done, now_ms, (tonumber(done_max) or 100000), 10 + #ids)
+if watch == 'on' or (tonumber(watch) or 0) > now_ms then
+  for _, id in ipairs(finished) do note('XADD', events, 'MAXLEN', '~', 10000, '*', 'verb', 'ack', 'id', id) end
+end
+return words

@@ -1,0 +1,53 @@
+-- A worker says that it lives, and learns whether it should go on.
+--
+-- Workers silent for ten of their ttl are dropped, a few at each beat.
+--
+-- writes   workers
+-- KEYS     workers    hash    worker lines by name
+--          meta       hash    settings and counters
+-- ARGV     now_ms?     int   a test's clock; the server's when empty
+--          worker      str   its name
+--          ttl_ms      int   it counts as late when silent for longer
+--          started_ms? int   since when it runs; since now when it is new
+--          pid?        str   its process
+--          host?       str   its machine
+--          job?        bytes the job it is at; one of them where it holds several
+--          leave?      bool  it ends: forget it
+-- returns  run    go on
+--          quiet  finish what you hold, take no more
+--          stop   finish or give back what you hold, and end
+--          left   forgotten
+local workers, meta = KEYS[1], KEYS[2]
+local clock = redis.call('TIME')
+local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
+local worker, ttl_ms, started_ms, pid, host, job = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5], ARGV[6], ARGV[7]
+local version = redis.call('HGET', meta, 'version')
+for _, key in ipairs({workers}) do redis.call('HLEN', key) end
+if tonumber(version or 1) ~= 1 then
+  return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1; nothing was changed')
+end
+if #worker < 1 or #worker > 200 or string.find(worker, '%c') then
+  return redis.error_reply('ERR a worker name has 1 to 200 bytes and no control characters; nothing was changed')
+end
+if string.find(ARGV[1] .. ARGV[3] .. ARGV[4], '%D') or math.max(#ARGV[1], #ARGV[3], #ARGV[4]) > 13 or not ttl_ms or ttl_ms < 1 then
+  return redis.error_reply('ERR ttl_ms, started_ms and now_ms are whole numbers, ttl_ms at least 1; nothing was changed')
+end
+if string.find(pid .. host, '[%c ]') then
+  return redis.error_reply('ERR pid and host have neither spaces nor control characters; nothing was changed')
+end
+if ARGV[8] == '1' then
+  redis.call('HDEL', workers, worker)
+  return {'left'}
+end
+local order, since = string.match(redis.call('HGET', workers, worker) or '', '^%d+ %d+ (%S+) (%d+) ')
+local silent = {}
+local sample = redis.call('HRANDFIELD', workers, 5, 'WITHVALUES') or {}
+for i = 1, #sample, 2 do
+  local beat, ttl = string.match(sample[i + 1], '^(%d+) (%d+) ')
+  if not beat or now_ms - tonumber(beat) > 10 * tonumber(ttl) then silent[#silent + 1] = sample[i] end
+end
+
+redis.call('HDEL', workers, '', unpack(silent)) -- the empty name frees nothing: a beat goes on over maxmemory
+local line = {now_ms, ttl_ms, order or 'run', started_ms or since or now_ms, pid == '' and '-' or pid, host == '' and '-' or host, job}
+redis.call('HSET', workers, worker, table.concat(line, ' '))
+return {order or 'run'}

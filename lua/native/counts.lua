@@ -1,0 +1,52 @@
+-- What a queue holds at one instant.
+--
+-- -1 stands for none: `oldest_ms` is the age of the first ready job, `due_ms` and `deadline_ms` the instants of the next due
+-- job and the next expiry, `paused_ms` when it was paused. `overdue` and `expired` count the late ones, `live` the workers
+-- that are not late; above 500 all are counted as live.
+--
+-- KEYS     scheduled  zset    id by due (ms)
+--          ready      zset    id by priority, then arrival
+--          reserved   zset    id by lease deadline (ms)
+--          done       zset    id by forget-at (ms)
+--          dead       zset    id by died-at (ms)
+--          jobs       hash    header and body by id
+--          attempts   hash    what changes, by id
+--          meta       hash    settings and counters
+--          workers    hash    worker lines by name
+-- ARGV     now_ms?   int     a test's clock; the server's when empty
+-- returns  counts  (now_ms int, scheduled int, ready int, reserved int, done int, dead int, paused_ms int, oldest_ms int,
+--                   due_ms int, deadline_ms int, overdue int, expired int, workers int, live int, version str,
+--                   enqueued int, reserved_ever int, acked int, rejected int, dead_ever int, expired_ever int, pulled int,
+--                   dispatched int, unnoted int, dead_max int)
+local scheduled, ready, reserved, done, dead, jobs, attempts, meta, workers =
+  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local clock = redis.call('TIME')
+local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
+local m = redis.call('HMGET', meta, 'version', 'paused', 'enqueued', 'reserved', 'acked', 'rejected', 'dead', 'expired',
+  'pulled', 'dispatched', 'unnoted', 'dead_max')
+local function count(i, default) return tonumber(m[i]) or default or 0 end
+local function head(key) return tonumber(redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')[2] or -1) end
+local oldest, first = -1, redis.call('ZRANGE', ready, 0, 0)[1]
+if first then
+  local since = string.match(redis.call('HGET', attempts, first) or '', '^%d+ %S+ %S+ (%d+) ')
+  if not since then
+    local enqueued, due = string.match(redis.call('HGET', jobs, first) or '', '^(%d+) (%S+) ')
+    since = math.max(tonumber(enqueued) or now_ms, tonumber(due) or 0)
+  end
+  oldest = math.max(0, now_ms - tonumber(since))
+end
+local registered, live = redis.call('HLEN', workers), 0
+if registered <= 500 then
+  for _, line in ipairs(redis.call('HVALS', workers)) do
+    local beat, ttl = string.match(line, '^(%d+) (%d+) ')
+    if beat and now_ms - tonumber(beat) <= tonumber(ttl) then live = live + 1 end
+  end
+else
+  live = registered
+end
+return {
+  'counts', now_ms, redis.call('ZCARD', scheduled), redis.call('ZCARD', ready), redis.call('ZCARD', reserved),
+  redis.call('ZCARD', done), redis.call('ZCARD', dead), count(2, -1), oldest, head(scheduled), head(reserved),
+  redis.call('ZCOUNT', scheduled, '-inf', now_ms), redis.call('ZCOUNT', reserved, '-inf', now_ms), registered, live,
+  m[1] or '', count(3), count(4), count(5), count(6), count(7), count(8), count(9), count(10), count(11), count(12, 100000),
+}

@@ -1,0 +1,124 @@
+-- Put new jobs into a queue.
+--
+-- An id that the queue knows, in whatever state, is left as it is, so a call may be sent again. One bad argument
+-- refuses the whole batch. A body above 4096 bytes stands in `bodies`, where no move ever copies it.
+--
+-- moves    -> ready | scheduled
+-- forgets  done
+-- writes   jobs bodies attempts errors meta events minutes wake
+-- KEYS     scheduled  zset    id by due (ms)
+--          ready      zset    id by priority, then arrival
+--          done       zset    id by forget-at (ms)
+--          jobs       hash    header and body by id
+--          bodies     hash    long bodies by id
+--          attempts   hash    what changes, by id
+--          errors     hash    failed attempts by id
+--          meta       hash    settings and counters
+--          events     stream  what happened, while watched
+--          minutes    stream  counters per minute
+--          wake       zset    the marker that blocked consumers wait on
+-- ARGV     now_ms?   int     a test's clock; the server's when empty
+--          each      (id bytes, body bytes, name? str, delay_ms? int, due_ms? int, priority? int, ttr_ms? int,
+--                     max_attempts? int, backoff_ms? int, backoff_cap_ms? int, keep_ms? int)
+-- returns each  moved   added
+--               exists  the queue knows this id already
+local scheduled, ready, done, jobs, bodies, attempts, errors, meta, events, minutes, wake =
+  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
+local clock = redis.call('TIME')
+local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
+local version, seq, watch, last_minute = unpack(redis.call('HMGET', meta, 'version', 'seq', 'events', 'minute'))
+for _, key in ipairs({scheduled, ready, done, wake}) do redis.call('ZCARD', key) end
+for _, key in ipairs({jobs, bodies, attempts, errors}) do redis.call('HLEN', key) end
+for _, key in ipairs({events, minutes}) do redis.call('XLEN', key) end
+if tonumber(version or 1) ~= 1 then
+  return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1; nothing was changed')
+end
+local function bad(row, what)
+  return redis.error_reply('ERR job ' .. row .. ' of the batch: ' .. what .. '; nothing was changed')
+end
+if seq and not string.match(seq, '^%d+$') then
+  return redis.error_reply('ERR the field seq of ' .. meta .. ' is not a number; nothing was changed')
+end
+local count = (#ARGV - 1) / 11
+if count < 1 or count > 1000 or count ~= math.floor(count) then
+  return redis.error_reply('ERR a batch has 1 to 1000 jobs of 11 columns; nothing was changed')
+end
+if #ARGV[1] > 13 or string.find(ARGV[1], '%D') then return redis.error_reply('ERR now_ms is a whole number; nothing was changed') end
+local year = 31622400000
+local bounds = { -- column, name, lowest, highest
+  {3, 'delay_ms', 0, 100 * year}, {4, 'due_ms', 0, 9007199254740}, {5, 'priority', -4096, 4095}, {6, 'ttr_ms', 1, year},
+  {7, 'max_attempts', 1, 1000000}, {8, 'backoff_ms', 0, year}, {9, 'backoff_cap_ms', 0, year}, {10, 'keep_ms', 0, 100 * year},
+}
+for row = 1, count do
+  local at = row * 11 - 9
+  local id_bytes, name = #ARGV[at], ARGV[at + 2]
+  if id_bytes < 1 or id_bytes > 512 then return bad(row, 'an id has 1 to 512 bytes, not ' .. id_bytes) end
+  if #name > 200 or string.find(name, '%c') then return bad(row, 'a name has up to 200 bytes and no control characters') end
+  for _, bound in ipairs(bounds) do
+    local text = ARGV[at + bound[1]]
+    if text ~= '' then
+      local number = string.match(text, '^%-?%d+$') and tonumber(text)
+      if not number or number < bound[3] or number > bound[4] then
+        return bad(row, bound[2] .. ' is a whole number from ' .. bound[3] .. ' to ' .. string.format('%.0f', bound[4]))
+      end
+    end
+  end
+end
+
+local known_done = redis.call('ZCARD', done) > 0
+local words, records, long, to_ready, to_scheduled, stale, seen, new = {}, {}, {}, {}, {}, {}, {}, {}
+local soonest, next_seq = math.huge, tonumber(seq) or 0
+for row = 1, count do
+  local at = row * 11 - 9
+  local id, body, due = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 4])
+  local forget_at = known_done and tonumber(redis.call('ZSCORE', done, id) or nil)
+  local expired = forget_at and forget_at <= now_ms
+  if seen[id] or (forget_at and not expired) or (not expired and redis.call('HEXISTS', jobs, id) == 1) then
+    words[row] = 'exists'
+  else
+    words[row], seen[id], new[#new + 1] = 'moved', true, id
+    if expired then stale[#stale + 1] = id end
+    if ARGV[at + 3] ~= '' then due = now_ms + tonumber(ARGV[at + 3]) end
+    local fields = {now_ms, due or '-', ARGV[at + 5] == '' and '0' or ARGV[at + 5]}
+    for column = 6, 10 do fields[column - 2] = ARGV[at + column] == '' and '-' or ARGV[at + column] end
+    fields[9], fields[10] = #body > 4096 and #body or '-', ARGV[at + 2]
+    if #body > 4096 then long[#long + 1], long[#long + 2], body = id, body, '' end
+    records[#records + 1], records[#records + 2] = id, table.concat(fields, ' ') .. '\n' .. body
+    if due and due > now_ms then
+      to_scheduled[#to_scheduled + 1], to_scheduled[#to_scheduled + 2] = due, id
+      soonest = math.min(soonest, due)
+    else
+      next_seq = next_seq + 1
+      to_ready[#to_ready + 1], to_ready[#to_ready + 2] = string.format('%.0f', (tonumber(ARGV[at + 5]) or 0) * 2 ^ 40 + next_seq), id
+    end
+  end
+end
+if #new == 0 then return words end
+local head = redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')
+
+redis.call('HSET', jobs, unpack(records))
+if #stale > 0 then
+  for _, key in ipairs({bodies, attempts, errors}) do redis.call('HDEL', key, unpack(stale)) end
+end
+if #long > 0 then redis.call('HSET', bodies, unpack(long)) end
+redis.call('HSET', meta, 'version', 1, 'seq', string.format('%.0f', next_seq))
+if #to_ready > 0 then redis.call('ZADD', ready, unpack(to_ready)) end
+if #to_scheduled > 0 then redis.call('ZADD', scheduled, unpack(to_scheduled)) end
+if #stale > 0 then redis.call('ZREM', done, unpack(stale)) end
+
+local function note(...) -- bookkeeping never fails the verb; what failed is counted
+  local reply = redis.pcall(...)
+  if type(reply) == 'table' and reply.err then redis.pcall('HINCRBY', meta, 'unnoted', 1) end
+end
+local minute = now_ms - now_ms % 60000
+if minute > (tonumber(last_minute) or 0) then
+  note('HSET', meta, 'minute', minute)
+  local counters = redis.pcall('HGETALL', meta)
+  if #counters < 400 then note('XADD', minutes, 'MAXLEN', '~', 1440, minute .. '-0', unpack(counters)) end
+end
+note('HINCRBY', meta, 'enqueued', #new)
+if #to_ready > 0 or soonest < (tonumber(head[2]) or math.huge) then note('ZADD', wake, 0, 'wake') end
+if watch == 'on' or (tonumber(watch) or 0) > now_ms then
+  for _, id in ipairs(new) do note('XADD', events, 'MAXLEN', '~', 10000, '*', 'verb', 'enqueue', 'id', id) end
+end
+return words

@@ -1,0 +1,51 @@
+-- Move the deadline of leases: a worker says that it is still at it.
+--
+-- writes   reserved
+-- KEYS     reserved   zset    id by lease deadline (ms)
+--          jobs       hash    header and body by id
+--          attempts   hash    what changes, by id
+--          meta       hash    settings and counters
+-- ARGV     now_ms?   int     a test's clock; the server's when empty
+--          ttr_ms?   int     how long from now; the job's own when empty
+--          each      (id bytes, token str)
+-- returns each  extended   (deadline_ms int)  the deadline moved
+--               cancelled  somebody asked to stop this job; the deadline stays
+--               stale      this lease is over; somebody else may hold the job
+--               gone       no such job
+local reserved, jobs, attempts, meta = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local clock = redis.call('TIME')
+local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
+local ttr_ms = tonumber(ARGV[2])
+local version, ttr_default = unpack(redis.call('HMGET', meta, 'version', 'ttr_ms'))
+for _, key in ipairs({reserved}) do redis.call('ZCARD', key) end
+for _, key in ipairs({jobs, attempts}) do redis.call('HLEN', key) end
+if tonumber(version or 1) ~= 1 then
+  return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1; nothing was changed')
+end
+if #ARGV < 4 or #ARGV > 2002 or #ARGV % 2 == 1 then
+  return redis.error_reply('ERR a batch has 1 to 1000 rows of id and token; nothing was changed')
+end
+if string.find(ARGV[1] .. ARGV[2], '%D') or #ARGV[1] > 13 or #ARGV[2] > 13 or ttr_ms == 0 then
+  return redis.error_reply('ERR ttr_ms and now_ms are whole numbers, ttr_ms at least 1; nothing was changed')
+end
+local words, deadlines = {}, {}
+for at = 3, #ARGV, 2 do
+  local id = ARGV[at]
+  local line = redis.call('HGET', attempts, id)
+  local token, flag = string.match(line or '', '^%d+ (%S+) %S+ %S+ %S+ (%S) ')
+  if token ~= ARGV[at + 1] or not redis.call('ZSCORE', reserved, id) then
+    words[#words + 1] = (line or redis.call('HEXISTS', jobs, id) == 1) and 'stale' or 'gone'
+  elseif flag == 'c' then
+    words[#words + 1] = 'cancelled'
+  else
+    local own = ttr_ms or tonumber(string.match(redis.call('HGET', jobs, id) or '', '^%d+ %S+ %S+ (%S+) ') or '')
+    local deadline = now_ms + (own or (tonumber(ttr_default) or 30000))
+    words[#words + 1] = {'extended', deadline}
+    deadlines[#deadlines + 1], deadlines[#deadlines + 2] = deadline, id
+  end
+end
+if #deadlines == 0 then return words end
+
+redis.call('ZREM', reserved, '') -- frees nothing: a drain may go on over maxmemory
+redis.call('ZADD', reserved, unpack(deadlines))
+return words

@@ -1,0 +1,119 @@
+-- Lease the next ready jobs to a worker.
+--
+-- Each gets a token that proves the lease; the attempt is counted here. A job whose record cannot be read goes to
+-- dead and does not stop the batch. `next_ms` is the time until something falls due or expires, -1 when nothing will.
+--
+-- moves    ready -> reserved | dead
+-- writes   attempts errors meta events minutes wake
+-- KEYS     scheduled  zset    id by due (ms)
+--          ready      zset    id by priority, then arrival
+--          reserved   zset    id by lease deadline (ms)
+--          dead       zset    id by died-at (ms)
+--          jobs       hash    header and body by id
+--          bodies     hash    long bodies by id
+--          attempts   hash    what changes, by id
+--          errors     hash    failed attempts by id
+--          meta       hash    settings and counters
+--          events     stream  what happened, while watched
+--          minutes    stream  counters per minute
+--          wake       zset    the marker that blocked consumers wait on
+-- ARGV     now_ms?   int     a test's clock; the server's when empty
+--          limit     int     how many at most, 1 to 1000
+--          worker?   str     who takes them
+--          ttr_ms?   int     how long the leases last; the job's own when empty
+-- returns  moved   (next_ms int) rows (id bytes, token str, attempt int, max_attempts int, ttr_ms int, record bytes, body bytes)
+--                  leased
+--          empty   (next_ms int)  nothing is ready
+--          paused  (next_ms int)  the queue is paused
+local scheduled, ready, reserved, dead, jobs, bodies, attempts, errors, meta, events, minutes, wake =
+  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
+local clock = redis.call('TIME')
+local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
+local limit, worker, ttr_ms = tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
+local version, paused, token, ttr_default, max_default, watch, last_minute =
+  unpack(redis.call('HMGET', meta, 'version', 'paused', 'token', 'ttr_ms', 'max_attempts', 'events', 'minute'))
+for _, key in ipairs({scheduled, reserved, dead, wake}) do redis.call('ZCARD', key) end
+for _, key in ipairs({bodies, errors}) do redis.call('HLEN', key) end
+for _, key in ipairs({events, minutes}) do redis.call('XLEN', key) end
+if tonumber(version or 1) ~= 1 then
+  return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1; nothing was changed')
+end
+if string.find(ARGV[1] .. ARGV[2], '%D') or #ARGV[1] > 13 or not limit or limit < 1 or limit > 1000 then
+  return redis.error_reply('ERR limit is 1 to 1000, now_ms a whole number; nothing was changed')
+end
+if #ARGV[4] > 13 or string.find(ARGV[4], '%D') or ttr_ms == 0 then
+  return redis.error_reply('ERR ttr_ms is a whole number, at least 1; nothing was changed')
+end
+if #worker > 200 or string.find(worker, '%c') then
+  return redis.error_reply('ERR a worker name has up to 200 bytes and no control characters; nothing was changed')
+end
+if token and not string.match(token, '^%d+$') then
+  return redis.error_reply('ERR the field token of ' .. meta .. ' is not a number; nothing was changed')
+end
+local function soonest()
+  local due = redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2]
+  local deadline = redis.call('ZRANGE', reserved, 0, 0, 'WITHSCORES')[2]
+  local at = math.min(tonumber(due or math.huge), tonumber(deadline or math.huge))
+  return at < math.huge and math.max(0, math.ceil(at - now_ms)) or -1
+end
+local heads = redis.call('ZRANGE', ready, 0, limit - 1, 'WITHSCORES')
+if paused or #heads == 0 then return {paused and 'paused' or 'empty', soonest()} end
+
+local ids = {}
+for i = 1, #heads, 2 do ids[#ids + 1] = heads[i] end
+local records, lines = redis.call('HMGET', jobs, unpack(ids)), redis.call('HMGET', attempts, unpack(ids))
+local micros = ARGV[1] ~= '' and now_ms * 1000 or clock[1] * 1000000 + clock[2]
+local last = math.max(tonumber(token or 0), micros - 1)
+local rows, new_lines, deadlines, deaths, reasons = {}, {}, {}, {}, {}
+for i, id in ipairs(ids) do
+  local record, line, body = records[i] or '', lines[i], ''
+  local ttr, most, long = string.match(record, '^%d+ %S+ %-?%d+ (%S+) (%S+) %S+ %S+ %S+ (%S+) [^\n]*\n')
+  local tried, priority, flag = 0, '-', '-'
+  if line then tried, priority, flag = string.match(line, '^(%d+) %S+ %S+ %S+ (%S+) (%S) ') end
+  if long and long ~= '-' then body = redis.call('HGET', bodies, id) end
+  if not ttr or not tried or not body then
+    deaths[#deaths + 1], deaths[#deaths + 2] = now_ms, id
+    reasons[#reasons + 1], reasons[#reasons + 2] = id, cjson.encode({{now_ms, now_ms, worker, 'the record of this job cannot be read'}})
+  else
+    last = last + 1
+    local lease = ttr_ms or tonumber(ttr) or (tonumber(ttr_default) or 30000)
+    local proof = string.format('%.0f', last)
+    tried = tried + 1
+    rows[#rows + 1] = {id, proof, tried, tonumber(most) or (tonumber(max_default) or 5), lease, record, body}
+    new_lines[#new_lines + 1], new_lines[#new_lines + 2] =
+      id, table.concat({tried, proof, heads[i * 2], now_ms, priority, flag, worker}, ' ')
+    deadlines[#deadlines + 1], deadlines[#deadlines + 2] = now_ms + lease, id
+  end
+end
+
+redis.call('ZREM', ready, '') -- frees nothing: a drain may go on over maxmemory
+if #rows > 0 then
+  redis.call('HSET', meta, 'token', string.format('%.0f', last))
+  redis.call('HSET', attempts, unpack(new_lines))
+  redis.call('ZADD', reserved, unpack(deadlines))
+end
+if #deaths > 0 then
+  redis.call('HSET', errors, unpack(reasons))
+  redis.call('ZADD', dead, unpack(deaths))
+end
+redis.call('ZREM', ready, unpack(ids))
+
+local function note(...) -- bookkeeping never fails the verb; what failed is counted
+  local reply = redis.pcall(...)
+  if type(reply) == 'table' and reply.err then redis.pcall('HINCRBY', meta, 'unnoted', 1) end
+end
+local minute = now_ms - now_ms % 60000
+if minute > (tonumber(last_minute) or 0) then
+  note('HSET', meta, 'minute', minute)
+  local counters = redis.pcall('HGETALL', meta)
+  if #counters < 400 then note('XADD', minutes, 'MAXLEN', '~', 1440, minute .. '-0', unpack(counters)) end
+end
+note('HINCRBY', meta, 'reserved', #rows)
+if #deaths > 0 then note('HINCRBY', meta, 'dead', #deaths / 2) end
+local next_ms = soonest()
+if redis.call('ZCARD', ready) > 0 or (next_ms >= 0 and next_ms <= 10000) then note('ZADD', wake, 0, 'wake') end
+if watch == 'on' or (tonumber(watch) or 0) > now_ms then
+  for _, id in ipairs(ids) do note('XADD', events, 'MAXLEN', '~', 10000, '*', 'verb', 'reserve', 'id', id, 'worker', worker) end
+end
+if #rows == 0 then return {'empty', next_ms} end
+return {'moved', next_ms, rows}

@@ -1,0 +1,8 @@
+-- Every worker of a queue with its line: last beat, ttl, order, started, pid, host, job.
+--
+-- KEYS     workers    hash    worker lines by name
+-- returns  roster  rows (worker bytes, line bytes)  workers
+local workers = KEYS[1]
+local all, rows = redis.call('HGETALL', workers), {}
+for i = 1, #all, 2 do rows[#rows + 1] = {all[i], all[i + 1]} end
+return {'roster', rows}

@@ -1,0 +1,41 @@
+-- All that a queue knows of one job.
+--
+-- KEYS     scheduled  zset    id by due (ms)
+--          ready      zset    id by priority, then arrival
+--          reserved   zset    id by lease deadline (ms)
+--          done       zset    id by forget-at (ms)
+--          dead       zset    id by died-at (ms)
+--          jobs       hash    header and body by id
+--          bodies     hash    long bodies by id
+--          attempts   hash    what changes, by id
+--          errors     hash    failed attempts by id
+--          meta       hash    settings and counters
+-- ARGV     id          bytes the job
+--          body_bytes  int   a longer body is left out; -1 for all of it
+-- returns  shown  (place str, score str, record bytes, bytes int, body bytes, line bytes, errors bytes, now_ms int,
+--                 max_attempts int)  here it is
+--          gone   no such job
+local scheduled, ready, reserved, done, dead, jobs, bodies, attempts, errors, meta =
+  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
+local id, body_bytes = ARGV[1], tonumber(ARGV[2])
+if not body_bytes then return redis.error_reply('ERR body_bytes is a whole number') end
+local clock = redis.call('TIME')
+local record, line = redis.call('HGET', jobs, id) or '', redis.call('HGET', attempts, id) or ''
+local place, score = '', ''
+for name, key in pairs({scheduled = scheduled, ready = ready, reserved = reserved, done = done, dead = dead}) do
+  local found = redis.call('ZSCORE', key, id)
+  if found then place, score = name, found end
+end
+if place == '' and record == '' then return {'gone'} end
+local cut = string.find(record, '\n', 1, true) or #record
+local long = tonumber(string.match(record, '^%S+ %S+ %S+ %S+ %S+ %S+ %S+ %S+ (%d+) ') or '')
+local size, body = long or #record - cut, string.sub(record, cut + 1)
+if body_bytes >= 0 and size > body_bytes then
+  body = ''
+elseif long then
+  body = redis.call('HGET', bodies, id) or ''
+end
+return {
+  'shown', place, score, string.sub(record, 1, math.max(0, cut - 1)), size, body, line, redis.call('HGET', errors, id) or '',
+  clock[1] * 1000 + math.floor(clock[2] / 1000), tonumber(redis.call('HGET', meta, 'max_attempts') or 5),
+}

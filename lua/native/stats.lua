@@ -1,0 +1,18 @@
+-- Settings, counters and the history per minute.
+--
+-- A row's `fields` is `name value name value …`, cumulative. The first row has minute 0: the counters now. Then the newest
+-- minute first: the counters as that minute began, before anything happened in it.
+--
+-- KEYS     meta       hash    settings and counters
+--          minutes    stream  counters per minute
+-- ARGV     limit     int     how many minutes at most, 0 to 1440
+-- returns  stats  rows (minute_ms int, fields str)  counters
+local meta, minutes = KEYS[1], KEYS[2]
+local limit = tonumber(ARGV[1])
+if not limit or limit < 0 or limit > 1440 then return redis.error_reply('ERR limit is 0 to 1440') end
+local rows = {{0, table.concat(redis.call('HGETALL', meta), ' ')}}
+if limit == 0 then return {'stats', rows} end
+for _, entry in ipairs(redis.call('XREVRANGE', minutes, '+', '-', 'COUNT', limit)) do
+  rows[#rows + 1] = {tonumber(string.match(entry[1], '^%d+')), table.concat(entry[2], ' ')}
+end
+return {'stats', rows}

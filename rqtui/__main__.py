@@ -1,0 +1,8 @@
+"""`python -m rqtui`: the same as the command `rqtui`."""
+
+import sys
+
+from rqtui.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,163 @@
+"""What every command shares: the common options, the connection, and how an error becomes a sentence and an exit code.
+
+`command` registers a function with typer, adds the options that may stand before or after a command's name, and hands
+it a Session. A command returns its exit code (None is 0) or raises; it never prints a traceback without --debug.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rqtui import errors
+from rqtui.commands import output
+from rqtui.settings import Settings, resolve
+
+if TYPE_CHECKING:
+    from rqtui.engine import Engine
+    from rqtui.model import Ref
+
+DONE, REFUSED, USAGE, AWAY, INTERRUPTED = 0, 1, 2, 3, 130
+_CODES: tuple[tuple[type[errors.RqtuiError], int], ...] = (  # the first that fits
+    (errors.UsageError, USAGE),
+    (errors.CodecError, USAGE),
+    (errors.WrongType, REFUSED),
+    (errors.Unknown, REFUSED),  # it may be done: the results, or a look, say
+    (errors.ServerError, AWAY),
+    (errors.RqtuiError, REFUSED),
+)
+
+COMMON: dict[str, Any] = {
+    "url": Annotated[
+        str | None,
+        typer.Option("--url", "-u", "--redis-url", metavar="URL", help="Which Redis; else RQTUI_URL, REDIS_URL, localhost."),
+    ],
+    "layouts": Annotated[
+        list[str] | None,
+        typer.Option("--layout", metavar="NAME[:key=value,…]", help="A system to look for, and its options; repeatable."),
+    ],
+    "read_only": Annotated[bool, typer.Option("--read-only", help="Refuse whatever would change a queue.")],
+    "is_debug": Annotated[bool, typer.Option("--debug", help="Show tracebacks.")],
+    "log_format": Annotated[str | None, typer.Option("--log-format", metavar="text|json", help="How logs look on stderr.")],
+}
+JSON_OPTION = Annotated[bool, typer.Option("--json", help="One JSON document on stdout (streams: one per line).")]
+_DEFAULTS: dict[str, Any] = {"url": None, "layouts": None, "read_only": False, "is_debug": False, "log_format": None}
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One run of one command."""
+
+    settings: Settings
+    as_json: bool = False
+
+    def engine(self, *, discover: bool = False, block_s: float = 0.0) -> Engine:
+        """An engine on the settings' Redis. Queues are looked for only on demand, or where names could be ambiguous."""
+        from rqtui import layout
+        from rqtui.engine import Engine
+        from rqtui.server import connect
+
+        layouts = [layout.make(spec) for spec in self.settings.layouts]
+        engine = Engine(connect(self.settings.url, block_s=block_s), layouts, self.settings.read_only)
+        if discover or len(layouts) > 1:
+            for _chunk in engine.discover():
+                pass
+        return engine
+
+    def queues(self, engine: Engine, names: Sequence[str]) -> list[Ref]:
+        """The queues that are meant: those named, else all that were found."""
+        return list(dict.fromkeys(engine.find(name) for name in names)) if names else list(engine.refs)
+
+    def refuse_if_read_only(self, what: str) -> None:
+        """Raises ReadOnly before a change that does not go through `Engine.acts`."""
+        if self.settings.read_only:
+            raise errors.ReadOnly(f"{what} changes queues, and --read-only is set.")
+
+
+def command(app: typer.Typer, name: str, *, has_json: bool = True, failure: int | None = None) -> Callable[..., Any]:
+    """Registers a function `(session, …)` as the command `name`.
+
+    The common options and `--json` (unless `has_json` is False) are added; `failure` replaces the exit code of every error.
+    """
+
+    def register(function: Callable[..., int | None]) -> Callable[..., int | None]:
+        own = [p for p in inspect.signature(function, eval_str=True).parameters.values() if p.name != "session"]
+
+        @functools.wraps(function)
+        def run(**values: Any) -> None:
+            context: typer.Context = values.pop("context")
+            as_json = bool(values.pop("as_json", False))
+            given = {option: values.pop(option) for option in COMMON}
+            code = guarded(lambda: function(_session(context.obj or {}, given, as_json), **values), failure, given)
+            if code:
+                raise typer.Exit(code)
+
+        added = {"context": typer.Context, **({"as_json": JSON_OPTION} if has_json else {}), **COMMON}
+        parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own] + [
+            inspect.Parameter(
+                option,
+                inspect.Parameter.KEYWORD_ONLY,
+                annotation=annotation,
+                default=inspect.Parameter.empty if option == "context" else _DEFAULTS.get(option, False),
+            )
+            for option, annotation in added.items()
+        ]
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads the signature
+        run.__annotations__ = {p.name: p.annotation for p in parameters}
+        app.command(name)(run)
+        return function
+
+    return register
+
+
+def _session(before: dict[str, Any], after: dict[str, Any], as_json: bool) -> Session:
+    """Common options from in front of the command's name and from behind it; behind wins, layouts add up."""
+    log_format = after["log_format"] or before.get("log_format")
+    if log_format not in (None, "text", "json"):
+        raise errors.UsageError(f'--log-format is text or json, not "{log_format}".')
+    settings = resolve(
+        after["url"] if after["url"] is not None else before.get("url"),
+        [*(before.get("layouts") or ()), *(after["layouts"] or ())],
+        after["read_only"] or before.get("read_only", False),
+        after["is_debug"] or before.get("is_debug", False),
+        log_format,
+    )
+    return Session(settings, as_json)
+
+
+def guarded(work: Callable[[], int | None], failure: int | None = None, given: dict[str, Any] | None = None) -> int:
+    """Runs `work`; an error of ours becomes a sentence on stderr and its exit code, Ctrl+C 130, a closed stdout 0."""
+    is_debug = bool((given or {}).get("is_debug")) or "--debug" in sys.argv
+    try:
+        code = work() or DONE
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # Who read us has seen enough (`| head`). Python would complain again when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return DONE
+    except KeyboardInterrupt:
+        output.say("interrupted.")
+        return INTERRUPTED
+    except errors.RqtuiError as error:
+        if is_debug:
+            raise
+        output.say(str(error))
+        return failure or exit_code(error)
+    except Exception as error:
+        if is_debug:
+            raise
+        output.say(f"this should not happen: {type(error).__name__}: {error}. With --debug it says where.")
+        return failure or REFUSED
+
+
+def exit_code(error: errors.RqtuiError) -> int:
+    """0 done · 1 refused or only partly done · 2 usage · 3 Redis unreachable or refusing."""
+    return next(code for kind, code in _CODES if isinstance(error, kind))

@@ -1,0 +1,292 @@
+"""The consumer: claims jobs in batches, hands them out one by one, and waits without polling when there are none.
+
+One trip settles the last batch, makes due jobs ready and takes back expired leases where that is due, and claims the
+next batch. While Redis is away it backs off and goes on; it ends when it is told to. `Queue.consume` makes one; the
+beats are `rqtui.heartbeat`'s, the blocking `rqtui.waiting`'s.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import re
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Protocol, Self
+
+from redis import Redis
+
+from rqtui.errors import Denied, RqtuiError, ServerError, UsageError, WrongType
+from rqtui.heartbeat import Heartbeat
+from rqtui.job import Home, Job
+from rqtui.outbox import Outbox
+from rqtui.scripts import Answer, Call, run_all
+from rqtui.waiting import BLOCK_S, Doorbell, Woken
+
+log = logging.getLogger("rqtui")
+
+BACKOFF_S = (1, 1, 2, 3, 5, 8, 13)
+BATCH = 100  # by default at most; larger ones were no faster: 31 000 jobs/s with 100, 32 000 with 500
+MOST = 1000  # what the scripts take in one call
+BATCH_S = 0.1  # what a batch should take to handle: so long may a job wait behind others in one process …
+LEASE_SHARE = 10  # … and no longer than that part of the lease
+SWEEP_S = 1.0  # a busy consumer dispatches and reaps at most so often
+SLOW_S = 1.0  # behind a job that runs for longer, the rest of the batch is given back for others
+SWEEP_LIMIT = 1000
+LAG_S = (0.002, 0.015)  # a timer that is not ours to hold fires so much later, when its holder has done the work
+
+
+class Source(Home, Protocol):
+    """What a consumer needs of its queue."""
+
+    client: Redis
+    keys: Mapping[str, str]
+
+    def call(self, verb: str, args: Mapping[str, object] = ..., rows: Iterable[Sequence[object]] = ...) -> Call:
+        """A call of one of the queue's scripts."""
+        ...
+
+
+class Consumer:
+    """An iterable of jobs, and a context: inside it held leases beat, also after the iteration has ended.
+
+    `stop()` may be called from any thread and from a signal handler. Not for two threads at once: make one each.
+    """
+
+    def __init__(
+        self,
+        queue: Source,
+        *,
+        ttr_ms: int | None = None,
+        batch: int = BATCH,
+        worker: str | None = None,
+        burst: bool = False,
+        stop: threading.Event | None = None,
+    ) -> None:
+        if not isinstance(batch, int) or not 1 <= batch <= MOST:
+            raise UsageError(f"batch is 1 to {MOST}, not {batch!r}.")
+        self.worker = worker or worker_name()
+        if len(self.worker.encode()) > 200 or not self.worker.isprintable():  # noqa: PLR2004 (as reserve.lua has it)
+            raise UsageError(f"A worker's name has up to 200 bytes and no control characters: {ascii(self.worker)}.")
+        self._queue, self._ttr_ms, self._most, self._burst, self._event = queue, ttr_ms, batch, burst, stop
+        self._order = "run"
+        self._is_stopping = False
+        self._depth = 0
+        self._buffer: deque[Job] = deque()
+        self._current: Job | None = None
+        self._current_since_s = 0.0
+        self._size = 1
+        self._is_holding_timer = False
+        self._next_s: float | None = None  # when something falls due or expires, by time.monotonic; None: nothing will
+        self._swept_s = 0.0
+        self._is_greeted = False  # Redis has answered once: what it says against us from then on may pass
+
+    def stop(self) -> None:
+        """Hand out no further job; what was not begun is given back."""
+        self._is_stopping = True
+        if self._depth:
+            self._bell.interrupt()
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it was told to stop, by `stop()`, by its event, or by an operator."""
+        return self._is_stopping or (self._event is not None and self._event.is_set())
+
+    def __enter__(self) -> Self:
+        self._depth += 1
+        if self._depth == 1:
+            self._outbox = Outbox(lambda verb, rows: self._queue.call(verb, {}, rows), lambda job: self._heart.let_go(job))
+            self._bell = Doorbell(self._queue.client, self._queue.keys["wake"])
+            self._heart = Heartbeat(
+                self._queue.client,
+                self._queue.call,
+                self._outbox,
+                identity={"worker": self.worker, "pid": str(os.getpid()), "host": _word(socket.gethostname())},
+                ttr_ms=self._ttr_ms,
+                current=lambda: self._current.id_bytes if self._current else b"",
+                on_order=self._obey,
+                on_tick=self._unburden,
+            )
+            self._heart.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._depth -= 1
+        if self._depth == 0:
+            self._close()
+
+    def __iter__(self) -> Iterator[Job]:
+        """Jobs, one by one. Ending the loop in whatever way gives back what was not begun."""
+        with self:
+            try:
+                while self._fill():
+                    began_s = time.monotonic()
+                    handed_out = 0
+                    while (job := self._next()) is not None:
+                        handed_out += 1
+                        self._current, self._current_since_s = job, time.monotonic()
+                        yield job
+                    self._current = None
+                    self._resize(handed_out, time.monotonic() - began_s)
+            finally:
+                self._current = None
+                self._give_back(len(self._buffer))
+
+    def _next(self) -> Job | None:
+        while not self.is_stopping:
+            try:
+                job = self._buffer.popleft()
+            except IndexError:
+                return None
+            if job.cancelled:
+                self._outbox.add("reject", job, b"cancelled before it began")
+            elif not job.lost:
+                return job
+        return None
+
+    def _resize(self, jobs: int, took_s: float) -> None:
+        """Claim next time what takes about BATCH_S, or a tenth of the lease, to handle; at most twice as much as now."""
+        if jobs:
+            budget_s = BATCH_S if self._ttr_ms is None else min(BATCH_S, self._ttr_ms / 1000 / LEASE_SHARE)
+            affordable = int(budget_s * jobs / max(took_s, 1e-9))
+            self._size = max(1, min(affordable, self._size * 2, self._most))
+
+    def _fill(self) -> bool:
+        """Wait until there are jobs in the buffer; False when it is time to end."""
+        failures = 0
+        while not self.is_stopping:
+            try:
+                word = self._trip()
+                if self._buffer:
+                    return True
+                if self._burst and word in ("empty", "paused"):
+                    return False
+                self._wait(word)
+                failures = 0
+            except ServerError as error:
+                if not self._is_greeted and isinstance(error, Denied | WrongType):
+                    raise
+                pause_s = BACKOFF_S[min(failures, len(BACKOFF_S) - 1)]
+                failures += 1
+                log.warning("queue %s: %s Trying again in %d s.", self._queue.name, error, pause_s)
+                self._is_holding_timer = False
+                self._bell.pause(pause_s, self._event)
+        return False
+
+    def _trip(self) -> str:
+        """Settle, sweep where that is due, claim; the word of the claim. Nothing is claimed while `quiet`."""
+        now_s = time.monotonic()
+        is_due = self._next_s is not None and now_s >= self._next_s and now_s >= self._swept_s + SWEEP_S
+        word = self._exchange(is_due)
+        if word in ("empty", "paused") and self._next_s is not None and time.monotonic() >= self._next_s and not is_due:
+            word = self._exchange(True)  # something is due already, and nobody else has seen to it
+        return word
+
+    def _exchange(self, sweep: bool) -> str:
+        parcels = self._outbox.take()
+        calls = [parcel.call for parcel in parcels]
+        if self._order == "run":
+            if sweep:
+                calls += [self._queue.call(verb, {"limit": SWEEP_LIMIT}) for verb in ("dispatch", "reap")]
+                self._swept_s = time.monotonic()
+            calls.append(
+                self._queue.call("reserve", {"limit": self._size, "worker": self.worker, "ttr_ms": self._ttr_ms})
+            )
+        began_s = time.monotonic()
+        results = run_all(self._queue.client, calls)
+        for parcel, result in zip(parcels, results, strict=False):
+            self._outbox.delivered(parcel, result)
+        rest = results[len(parcels) :]
+        for result in rest:
+            if isinstance(result, Exception):
+                self._keep(rest[-1], began_s)
+                raise result
+        self._is_greeted = True
+        return self._keep(rest[-1], began_s) if rest else "quiet"
+
+    def _keep(self, answer: Answer | Exception, began_s: float) -> str:
+        """Take in what a reserve answered."""
+        if isinstance(answer, Exception):
+            return "error"
+        next_ms: int = answer.values["next_ms"]
+        self._next_s = time.monotonic() + next_ms / 1000 if next_ms >= 0 else None
+        if answer.rows:
+            jobs = [Job(self._queue, *row, self._outbox, began_s) for row in answer.rows]
+            self._heart.hold(jobs)
+            self._buffer.extend(jobs)
+            if 0 <= next_ms <= BLOCK_S * 1000:
+                self._is_holding_timer = False  # reserve has set the marker: whoever takes it holds the timer
+        return answer.word
+
+    def _wait(self, word: str) -> None:
+        """Until there may be something to do. Whoever took the marker holds the timer; others fire a little later."""
+        if word == "quiet":
+            self._bell.pause(BLOCK_S, self._event)
+            return
+        timer_s = None
+        if self._next_s is not None:
+            timer_s = max(0.0, self._next_s - time.monotonic())
+            if not self._is_holding_timer:
+                timer_s = timer_s + random.uniform(*LAG_S) if timer_s <= BLOCK_S else None
+        woken = self._bell.wait(timer_s, self._event)
+        if woken is Woken.MARKER:
+            self._is_holding_timer = True
+        elif woken is not Woken.NOTHING:
+            self._bell.withdraw()
+        if woken is Woken.TIMER and self._is_holding_timer:
+            self._swept_s = 0.0  # its time has come: sweep in the next trip, not after it
+
+    def _unburden(self) -> None:
+        """Give back what waits behind a slow job, so that an idle consumer may have it; runs on the heartbeat's thread."""
+        if self._buffer and self._current is not None and time.monotonic() > self._current_since_s + SLOW_S:
+            self._give_back(len(self._buffer))
+
+    def _give_back(self, count: int) -> None:
+        for _ in range(count):
+            try:
+                job = self._buffer.pop()
+            except IndexError:
+                return
+            job.outcome = "sent"
+            self._outbox.add("release", job)
+
+    def _obey(self, order: str) -> None:
+        self._order = order
+        if order == "stop":
+            log.info("queue %s: worker %s was told to stop", self._queue.name, self.worker)
+            self.stop()
+        elif order == "quiet":
+            self._bell.interrupt()
+
+    def _close(self) -> None:
+        """Send what is left, pass the timer on, leave. Redis being away must not keep a process from ending."""
+        self._heart.close()
+        try:
+            if self._is_holding_timer:
+                self._bell.pass_on()
+            parcels = self._outbox.take()
+            results = run_all(self._queue.client, [*(parcel.call for parcel in parcels), self._heart.leave()])
+            for parcel, result in zip(parcels, results, strict=False):
+                self._outbox.delivered(parcel, result)
+        except RqtuiError as error:
+            log.warning("queue %s: %s", self._queue.name, error)
+        finally:
+            self._bell.close()
+        if self._outbox:
+            log.warning("queue %s: some jobs could not be settled; their leases end and they run again", self._queue.name)
+
+
+def worker_name() -> str:
+    """A name for a worker that no other has: host, process, and four letters."""
+    return f"{_word(socket.gethostname())}:{os.getpid()}:{random.SystemRandom().getrandbits(20):05x}"
+
+
+def _word(text: str) -> str:
+    return re.sub(r"[\s\x00-\x1f\x7f]", "-", text)[:100]

@@ -1,0 +1,217 @@
+"""Engine: one connection and some layouts; snapshots, acts and findings, for the screen and the command line alike.
+
+It names no layout and knows no thread: `tick.py` runs it on a thread of its own for the screen, the command line calls it
+directly. A snapshot is one pipeline, whatever the number of queues or jobs. What takes long (discovery, filter scans,
+acts on many jobs) is a generator that makes one round trip per step, so that whoever runs it can look up in between.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+from rqtui import health, scripts
+from rqtui.errors import ReadOnly, ServerError, UsageError
+from rqtui.layout import CHUNK, Ask, Layout, heard
+from rqtui.model import Cost, Finding, Focus, Job, Outcome, Page, Queue, Rate, Ref, Snapshot, Worker
+
+T = TypeVar("T")
+HISTORY = 60  # ticks of throughput that are remembered for the sparkline
+
+
+class Engine:
+    """Looks at and changes the queues of one Redis through the layouts it is given.
+
+    `client` is a connection as `server.connect` makes it. Changes raise ReadOnly while `read_only` is set.
+    """
+
+    def __init__(self, client: Any, layouts: Sequence[Layout], read_only: bool = False) -> None:
+        self.client = client
+        self.layouts = {layout.name: layout for layout in layouts}
+        self.read_only = read_only
+        self.refs: list[Ref] = []
+        self._last: dict[Ref, tuple[float, Mapping[str, int]]] = {}
+        self._history: dict[Ref, deque[float]] = {}
+
+    # -- looking --------------------------------------------------------------------------------------------------
+
+    def discover(self) -> Iterator[list[Ref]]:
+        """Finds queues, a round trip per step, and remembers them; yields what each step found."""
+        found: list[Ref] = []
+        for layout in self.layouts.values():
+            for names in layout.discover(self.client):
+                chunk = [Ref(layout.name, name) for name in names]
+                found += chunk
+                yield chunk
+        keep = {ref for ref in self.refs if ref not in found and ref in self._last}
+        self.refs = sorted({*found, *keep}, key=lambda ref: (ref.queue, ref.layout))
+
+    def find(self, name: str) -> Ref:
+        """The queue that `NAME` or `LAYOUT:NAME` means.
+
+        A name that stands in two layouts raises UsageError; a name that nobody has seen is a native queue.
+        """
+        layout_name, colon, rest = name.partition(":")
+        if colon and layout_name in self.layouts:
+            self.layouts[layout_name].keys(rest)
+            return Ref(layout_name, rest)
+        matches = [ref for ref in self.refs if ref.queue == name]
+        if len(matches) > 1:
+            raise UsageError(f'"{name}" stands in {" and ".join(ref.layout for ref in matches)}: say which, as LAYOUT:{name}.')
+        if matches:
+            return matches[0]
+        first = "native" if "native" in self.layouts else next(iter(self.layouts))
+        self.layouts[first].keys(name)
+        return Ref(first, name)
+
+    def snapshot(self, focus: Focus = Focus()) -> Snapshot:
+        """Counts of the focused queues, pages and job in one round trip; raises ServerError when there is no answer."""
+        refs = self.refs if focus.queues is None else [*focus.queues]
+        queue_asks = [self.layouts[ref.layout].queue_ask(ref.queue) for ref in refs]
+        page_asks = [
+            self.layouts[wish.ref.layout].page_ask(wish.ref.queue, wish.place, wish.offset, wish.limit, wish.body_bytes)
+            for wish in focus.pages
+        ]
+        job_asks = []
+        if focus.job:
+            ref, id = focus.job
+            job_asks = [self.layouts[ref.layout].job_ask(ref.queue, id, focus.job_body_bytes)]
+        asks: list[Ask[Any]] = [*queue_asks, *page_asks, *job_asks]
+        began = time.monotonic()
+        answers = self.ask_all(asks)
+        cost = Cost(sum(len(ask.calls) for ask in asks), 1 if asks else 0, (time.monotonic() - began) * 1000)
+        queues: list[Queue] = answers[: len(refs)]
+        pages: list[Page] = answers[len(refs) : len(refs) + len(page_asks)]
+        rates = {ref: self._rate(ref, queue, began) for ref, queue in zip(refs, queues, strict=True) if not queue.error}
+        judged = tuple(health.judged(queue, rates.get(ref)) for ref, queue in zip(refs, queues, strict=True))
+        taken_ms = max((queue.counted_ms for queue in queues), default=0) or int(time.time() * 1000)
+        return Snapshot(taken_ms, judged, tuple(pages), answers[-1] if job_asks else None, rates, cost)
+
+    def page(self, ref: Ref, place: str, offset: int = 0, limit: int = 50, body_bytes: int = 0) -> Page:
+        """One page of a place."""
+        return self.ask(self.layouts[ref.layout].page_ask(ref.queue, place, offset, limit, body_bytes))
+
+    def job(self, ref: Ref, id: bytes, body_bytes: int = 65536) -> Job | None:
+        """All about one job, None when there is no such job."""
+        return self.ask(self.layouts[ref.layout].job_ask(ref.queue, id, body_bytes))
+
+    def workers(self, ref: Ref) -> tuple[Worker, ...]:
+        """Who works on a queue."""
+        return self.ask(self.layouts[ref.layout].workers_ask(ref.queue))
+
+    def scan(
+        self, ref: Ref, place: str, accepts: Callable[[Job], bool], body_bytes: int = 4096, chunk: int = 200
+    ) -> Iterator[list[Job]]:
+        """The jobs of a place that `accepts` lets through, a round trip per step.
+
+        The place may change meanwhile: what left is missed, what moved is met once or twice, and every act on it is
+        answered per id.
+        """
+        offset: int | None = 0
+        while offset is not None:
+            page = self.page(ref, place, offset, chunk, body_bytes)
+            if page.error:
+                raise ServerError(page.error)
+            yield [job for job in page.jobs if accepts(job)]
+            offset = page.next
+
+    def ask(self, ask: Ask[T]) -> T:
+        """Sends one ask; a failure of any call is raised."""
+        return ask.read(heard(scripts.run_all(self.client, ask.calls)))
+
+    def ask_all(self, asks: Sequence[Ask[Any]]) -> list[Any]:
+        """Sends asks in one pipeline; a lost connection raises, an error of one ask is that ask's to read."""
+        answers = heard(scripts.run_all(self.client, [call for ask in asks for call in ask.calls]))
+        results, at = [], 0
+        for ask in asks:
+            results.append(ask.read(answers[at : at + len(ask.calls)]))
+            at += len(ask.calls)
+        return results
+
+    # -- changing -------------------------------------------------------------------------------------------------
+
+    def act(self, name: str, ref: Ref, jobs: Sequence[Job] = (), form: Mapping[str, object] | None = None) -> list[Outcome]:
+        """Does a verb at once; an outcome per job, or one for the queue. See `acts` for many jobs."""
+        return [outcome for chunk in self.acts(name, ref, jobs, form) for outcome in chunk]
+
+    def acts(
+        self, name: str, ref: Ref, jobs: Sequence[Job] = (), form: Mapping[str, object] | None = None
+    ) -> Iterator[list[Outcome]]:
+        """Does a verb, a chunk of jobs per step.
+
+        Raises ReadOnly or UsageError before anything is sent. When the connection is lost in between, the chunk that
+        was under way answers `unknown` and the rest `not sent`; nothing is sent again.
+        """
+        layout = self.layouts[ref.layout]
+        if self.read_only and not layout.script(name).read_only:
+            raise ReadOnly(f"{name} changes the queue, and this session is read-only.")
+        asks = layout.act_asks(name, ref.queue, jobs, dict(form or {}))
+        return self._send(name, asks)
+
+    def acts_on_place(self, name: str, ref: Ref, place: str, form: Mapping[str, object] | None = None) -> Iterator[list[Outcome]]:
+        """Does a verb to every job that stands in `place` now, a chunk per step; jobs that come later are left alone."""
+        leaves = bool(self.layouts[ref.layout].script(name).sources)
+        page = self.page(ref, place, 0, CHUNK)
+        total, seen, offset = page.total, 0, 0
+        while page.jobs and seen < total:
+            jobs = page.jobs[: total - seen]
+            outcomes = self.act(name, ref, jobs, form)
+            seen += len(jobs)
+            stayed = [o for o in outcomes if not (leaves and o.moved and o.values.get("place") != place)]
+            offset += len(stayed)
+            yield outcomes
+            if any(outcome.word in ("unknown", "not sent", "error") for outcome in outcomes):
+                return
+            page = self.page(ref, place, offset, CHUNK)
+
+    def announce(self, ref: Ref) -> None:
+        """Writes a queue's name where discovery finds it at once, after its first job was accepted."""
+        layout = self.layouts[ref.layout]
+        layout.announce(self.client, ref.queue)
+        if ref not in self.refs:
+            self.refs = sorted([*self.refs, ref], key=lambda known: (known.queue, known.layout))
+
+    def _send(self, name: str, asks: Sequence[Ask[list[Outcome]]]) -> Iterator[list[Outcome]]:
+        done = 0
+        for ask in asks:
+            outcomes = ask.read(scripts.run_all(self.client, ask.calls))
+            done += len(outcomes)
+            yield outcomes
+            if outcomes and outcomes[-1].word in ("unknown", "not sent"):
+                rest = [job for other in asks for job in other.jobs][done:]
+                yield [Outcome(name, job.id, "not sent", outcomes[-1].text) for job in rest]
+                return
+
+    # -- judging --------------------------------------------------------------------------------------------------
+
+    def findings(self, refs: Sequence[Ref]) -> list[Finding]:
+        """What is wrong with these queues and with the server."""
+        snapshot = self.snapshot(Focus(queues=tuple(refs)))
+        found = [finding for queue in snapshot.queues for finding in queue.findings]
+        return [*found, *health.server_findings(self.client)]
+
+    def _rate(self, ref: Ref, queue: Queue, now_s: float) -> Rate:
+        before = self._last.get(ref)
+        self._last[ref] = (now_s, queue.counters)
+        history = self._history.setdefault(ref, deque(maxlen=HISTORY))
+        if before is None or now_s - before[0] <= 0:
+            return Rate(history=tuple(history))
+        seconds, old = now_s - before[0], before[1]
+
+        def per_second(name: str) -> float:
+            return max(0, queue.counters.get(name, 0) - old.get(name, 0)) / seconds
+
+        history.append(per_second("out"))
+        return Rate(per_second("in"), per_second("out"), per_second("failed"), tuple(history))
+
+
+def with_layouts(client: Any, layouts: Sequence[Layout], read_only: bool = False) -> Engine:
+    """An engine that has looked for queues once."""
+    engine = Engine(client, layouts, read_only)
+    for _chunk in engine.discover():
+        pass
+    return engine
+
+

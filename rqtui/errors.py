@@ -1,0 +1,60 @@
+"""Everything rqtui raises, in one tree.
+
+    RqtuiError                 a sentence for a person; never a traceback without --debug
+    ├── UsageError             the request itself is wrong: unknown verb, bad duration, bad queue name
+    ├── ScriptError            a Lua file breaks its own header (file and line are in the message)
+    ├── ServerError            what Redis said or did not say
+    │   ├── Unreachable        no connection: wrong host, refused, TLS, time-out before anything was sent
+    │   ├── Unknown            the reply to a change was lost: it may or may not have happened
+    │   ├── Denied             password, ACL or a read-only replica
+    │   └── WrongType          a key of another program stands under one of our names
+    ├── Refused                a script refused its arguments; nothing was written
+    ├── ReadOnly               a change was asked for while changes are off
+    └── CodecError             a body that the queue's codec cannot encode or decode
+"""
+
+from __future__ import annotations
+
+
+class RqtuiError(Exception):
+    """The root: its text is a full sentence that names the thing, what was expected and what to do."""
+
+
+class UsageError(RqtuiError):
+    """The request itself is wrong; nothing was sent to Redis."""
+
+
+class ScriptError(RqtuiError):
+    """A Lua file breaks the contract in `lua/README.md`; the text starts with `file:line:`."""
+
+
+class ServerError(RqtuiError):
+    """Redis answered with an error, or did not answer."""
+
+
+class Unreachable(ServerError):
+    """No connection could be made, or it broke before a change was sent."""
+
+
+class Unknown(ServerError):
+    """The connection broke after a change was sent: whether it happened is not known."""
+
+
+class Denied(ServerError):
+    """Authentication, an ACL rule or a read-only replica refused the command."""
+
+
+class WrongType(ServerError):
+    """A key under one of our names holds another type; nothing was changed."""
+
+
+class Refused(RqtuiError):
+    """A script refused an argument before its first write."""
+
+
+class ReadOnly(RqtuiError):
+    """A change was asked for while this session is read-only."""
+
+
+class CodecError(RqtuiError):
+    """A body does not fit the queue's codec."""

@@ -1,0 +1,127 @@
+"""Health: what the counts of a queue say is wrong, in words, with the keys and the remedy.
+
+Pure functions from a counted queue to findings, and one look at the server's settings. The overview's verdict, the board's
+footer, `rqtui health` and `rqtui snapshot` all read from here. Thresholds are constants, with their reasons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from rqtui.model import Finding, Queue, Rate, Verdict
+
+LATE_MS = 5_000  # a loop that looks once a second, and its back-off, are late by less
+OLD_READY_MS = 300_000
+NEAR_CAP = 0.9
+MEMORY_NEAR = 0.9
+_RANK = {"ok": 0, "unknown": 1, "warning": 2, "critical": 3}
+
+
+def judged(queue: Queue, rate: Rate | None = None) -> Queue:
+    """The queue with its findings, worst first, and the verdict of the worst."""
+    found = [finding for check in _CHECKS for finding in check(queue, rate or Rate())]
+    found.sort(key=lambda finding: -_RANK[finding.severity])
+    if not found:
+        return queue
+    worst = found[0]
+    text = f"{worst.text}: {worst.remedy}" if worst.remedy else worst.text
+    return replace(queue, findings=tuple(found), verdict=Verdict(worst.severity, text, worst.kind))
+
+
+def severity(findings: list[Finding]) -> str:
+    """The worst severity among findings: ok, warning or critical."""
+    return max((finding.severity for finding in findings), key=_RANK.__getitem__, default="ok")
+
+
+def _broken(queue: Queue, _rate: Rate) -> Iterator[Finding]:
+    if queue.error:
+        yield Finding("wrong-type", "critical", queue.name, queue.error)
+
+
+def _not_reaped(queue: Queue, _rate: Rate) -> Iterator[Finding]:
+    late = -(queue.next_expiry_ms or 0)
+    if queue.expired and late >= LATE_MS:
+        text = f"{_jobs(queue.expired, 'lease')} expired, nobody reaps for {_age(late)}"
+        yield Finding("expired-not-reaped", "warning", queue.name, text, ". starts the reaper")
+
+
+def _not_dispatched(queue: Queue, _rate: Rate) -> Iterator[Finding]:
+    late = -(queue.next_due_ms or 0)
+    if queue.overdue and late >= LATE_MS and not queue.paused:
+        text = f"{queue.overdue} due, nobody dispatches for {_age(late)}"
+        yield Finding("due-not-dispatched", "warning", queue.name, text, ", starts the dispatcher")
+
+
+def _no_worker(queue: Queue, rate: Rate) -> Iterator[Finding]:
+    waiting = queue.count("ready")
+    if waiting and not queue.workers and not queue.paused and rate.out_s == 0 and (queue.oldest_ready_ms or 0) >= LATE_MS:
+        yield Finding("no-live-worker", "warning", queue.name, f"no live worker for {_jobs(waiting, 'ready job')}", "start one: rqtui work")
+
+
+def _old(queue: Queue, _rate: Rate) -> Iterator[Finding]:
+    age = queue.oldest_ready_ms or 0
+    if age >= OLD_READY_MS and not queue.paused and queue.workers:
+        yield Finding("oldest-ready", "warning", queue.name, f"the oldest ready job waits for {_age(age)}", "add workers")
+
+
+def _grows(queue: Queue, rate: Rate) -> Iterator[Finding]:
+    growth = rate.in_s - rate.out_s
+    if len(rate.history) >= 10 and growth >= 1 and queue.count("ready") > 60 * max(1.0, rate.out_s):
+        text = f"grows {growth:.0f}/s faster than {_jobs(queue.workers, 'worker')} drain it"
+        yield Finding("backlog-grows", "warning", queue.name, text, "add workers")
+
+
+def _near_cap(queue: Queue, _rate: Rate) -> Iterator[Finding]:
+    cap, dead = queue.counters.get("dead_max", 0), queue.count("dead")
+    if cap and dead >= NEAR_CAP * cap:
+        yield Finding("dead-near-cap", "warning", queue.name, f"{dead} dead of at most {cap}: the oldest will be forgotten", "requeue or purge")
+
+
+def _paused(queue: Queue, _rate: Rate) -> Iterator[Finding]:
+    if queue.paused:
+        yield Finding("paused", "warning", queue.name, "paused", "P resumes it")
+
+
+_CHECKS: tuple[Callable[[Queue, Rate], Iterator[Finding]], ...] = (
+    _broken,
+    _not_reaped,
+    _not_dispatched,
+    _no_worker,
+    _old,
+    _grows,
+    _near_cap,
+    _paused,
+)
+
+
+def server_findings(client: Any) -> list[Finding]:
+    """Settings of the server that endanger jobs; nothing where they cannot be read (INFO denied or absent)."""
+    from rqtui.server import probe
+
+    info = probe(client)
+    found = []
+    policy = info.policy
+    if policy and policy != "noeviction" and info.maxmemory_bytes:
+        text = f"the server evicts keys when memory is full (maxmemory-policy {policy}): jobs can vanish"
+        found.append(Finding("eviction", "critical", "", text, "CONFIG SET maxmemory-policy noeviction"))
+    if info.maxmemory_bytes and (info.used_bytes or 0) >= MEMORY_NEAR * info.maxmemory_bytes:
+        text = f"memory is {100 * (info.used_bytes or 0) // info.maxmemory_bytes} % full: new jobs will soon be refused"
+        found.append(Finding("memory", "warning", "", text, "raise maxmemory, or drain"))
+    if info.is_persistent is False:
+        text = "the server keeps nothing on disk: a restart loses every job"
+        found.append(Finding("no-persistence", "warning", "", text, "CONFIG SET appendonly yes"))
+    return found
+
+
+def _jobs(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _age(ms: int) -> str:
+    seconds = ms // 1000
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds >= size:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} s"

@@ -1,0 +1,256 @@
+"""Layout: places and scripts of one queue system; everything else about it is derived from the two.
+
+A subclass (one per file in `layouts/`) says its places, its keys, how queues are discovered and how its records are
+decoded. It never talks to Redis itself: it makes `Ask`s, calls of scripts with a function that reads the answers, and the
+engine sends the asks of a whole tick in one round trip. What a layout can do is what its folder of scripts holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Any, ClassVar, Generic, TypeVar
+
+from rqtui import scripts
+from rqtui.errors import RqtuiError, ServerError, Unknown, Unreachable, UsageError, WrongType
+from rqtui.model import Job, Outcome, Page, Place, Queue, Ref, Worker
+from rqtui.scripts import Answer, Call, Script
+from rqtui.verbs import VERBS, Verb, verb
+
+T_co = TypeVar("T_co", covariant=True)
+Answers = Sequence["Answer | Exception"]
+CHUNK = 500  # ids per script call: the server is never busy for more than a few milliseconds
+
+
+@dataclass(frozen=True, slots=True)
+class Ask(Generic[T_co]):
+    """Calls to send, and what their answers mean."""
+
+    calls: tuple[Call, ...]
+    read: Callable[[Answers], T_co]
+    jobs: tuple[Job, ...] = ()  # whom it is about, in the order of the outcomes
+
+
+class Layout:
+    """One queue system. `options` are the words behind `--layout NAME:key=value`, merged into the defaults."""
+
+    name: ClassVar[str]
+    places: ClassVar[tuple[Place, ...]]
+    defaults: ClassVar[Mapping[str, str]] = {}
+    loops_by_default: ClassVar[bool] = False  # its dispatcher and reaper may run unasked
+
+    def __init__(self, options: Mapping[str, str] | None = None) -> None:
+        unknown = sorted(set(options or {}) - set(self.defaults))
+        if unknown:
+            known = ", ".join(self.defaults) or "none"
+            raise UsageError(f"layout {self.name} has no option {', '.join(unknown)}; its options: {known}.")
+        self.options: dict[str, str] = {**self.defaults, **(options or {})}
+        self.scripts: dict[str, Script] = scripts.load(self.name)
+
+    # -- what a subclass says -------------------------------------------------------------------------------------
+
+    def keys(self, queue: str) -> Mapping[str, str]:
+        """Every key of `queue` by the name that script headers use."""
+        raise NotImplementedError
+
+    def discover(self, client: Any) -> Iterator[list[str]]:
+        """Queue names, a chunk per round trip; raises nothing but `ServerError`."""
+        raise NotImplementedError
+
+    def queue_ask(self, queue: str) -> Ask[Queue]:
+        """Counts and state of a queue."""
+        raise NotImplementedError
+
+    def page_ask(self, queue: str, place: str, offset: int, limit: int, body_bytes: int) -> Ask[Page]:
+        """`limit` jobs of `place` from `offset` on, with at most `body_bytes` of each body."""
+        raise NotImplementedError
+
+    def job_ask(self, queue: str, id: bytes, body_bytes: int) -> Ask[Job | None]:
+        """All about one job; a body longer than `body_bytes` is left out (-1: never)."""
+        raise NotImplementedError
+
+    def workers_ask(self, queue: str) -> Ask[tuple[Worker, ...]]:
+        """Who works on the queue."""
+        return Ask((), lambda _answers: ())
+
+    def announce(self, client: Any, queue: str) -> None:
+        """Makes a new queue known, where the system keeps names."""
+
+    def row_values(self, queue: str, job: Job) -> Mapping[str, object]:
+        """What a job gives to a script's columns beyond `id`, `token`, `place` and `member`."""
+        return {}
+
+    # -- derived --------------------------------------------------------------------------------------------------
+
+    def place(self, name: str) -> Place:
+        """The place of that name."""
+        found = next((place for place in self.places if place.name == name), None)
+        if found is None:
+            raise UsageError(f'{self.name} has no place "{name}"; its places: {", ".join(p.name for p in self.places)}.')
+        return found
+
+    def script(self, name: str) -> Script:
+        """The script of a verb."""
+        found = self.scripts.get(name)
+        if found is None:
+            known = ", ".join(sorted(name for name, script in self.scripts.items() if not script.read_only))
+            raise UsageError(f'{self.name} has no verb "{name}"; its verbs: {known}.')
+        return found
+
+    def can(self, name: str, place: str = "") -> bool:
+        """Whether the folder holds that verb, and whether it takes jobs from `place` (any when empty)."""
+        script = self.scripts.get(name)
+        if script is None:
+            return False
+        row = verb(name)
+        if not place or row.scope != "job":
+            return True
+        takes = row.takes or tuple(self.place(source).state for source in sources(script))
+        state = self.place(place).state
+        return state in takes and (not sources(script) or place in sources(script))
+
+    def verbs(self) -> tuple[Verb, ...]:
+        """Every changing verb of the folder, in the order of the table, the unknown last."""
+        order = {row.name: number for number, row in enumerate(VERBS)}
+        names = sorted((n for n, s in self.scripts.items() if not s.read_only), key=lambda n: (order.get(n, 999), n))
+        return tuple(verb(name, self.scripts[name].summary) for name in names)
+
+    def call(self, name: str, queue: str, args: Mapping[str, object], rows: Sequence[Mapping[str, object]] = ()) -> Call:
+        """A call of a script with the keys of `queue`; arguments that the script does not declare are left away."""
+        script = self.script(name)
+        known = {arg.name for arg in script.args}
+        columns = {arg.name for arg in script.each}
+        stray = sorted(set(args) - known - columns)
+        if stray:
+            raise UsageError(f"{name} has no field {', '.join(stray)}; its fields: {', '.join(sorted(known | columns))}.")
+        keys = self.keys(queue)
+        scalars = {arg.name: args[arg.name] for arg in script.args if arg.name in args}
+        for arg in script.args:
+            if arg.name not in scalars and arg.name in self.options:
+                scalars[arg.name] = self.options[arg.name]
+        tail = [{arg.name: row[arg.name] for arg in script.each if arg.name in row} for row in rows]
+        return script.call({key.name: keys[key.name] for key in script.keys}, scalars, tail)
+
+    def act_asks(self, name: str, queue: str, jobs: Sequence[Job], form: Mapping[str, object]) -> list[Ask[list[Outcome]]]:
+        """What sends verb `name` for `jobs` (empty: for the queue or the place named in the form), a chunk per ask.
+
+        A value is looked up in the form, then in the job, then in the layout's options.
+        """
+        script = self.script(name)
+        if not jobs:
+            call = self.call(name, queue, form, [form] if script.each else ())
+            return [Ask((call,), lambda answers: _read_whole(script, form, answers[0]))]
+        chunks = _chunks(jobs, by_place=any(arg.name == "place" for arg in script.args))
+        return [self._chunk_ask(name, queue, chunk, form) for chunk in chunks]
+
+    def _chunk_ask(self, name: str, queue: str, jobs: Sequence[Job], form: Mapping[str, object]) -> Ask[list[Outcome]]:
+        script = self.script(name)
+        rows = [
+            {"id": job.id, "token": job.token, "member": job.member, **self.row_values(queue, job), **form} for job in jobs
+        ]
+        scalars = {arg.name for arg in script.args}
+        args = {key: value for key, value in form.items() if key in scalars or key not in {a.name for a in script.each}}
+        if "place" in scalars:
+            args.setdefault("place", jobs[0].place)
+        if script.each:
+            call = self.call(name, queue, args, rows)
+            return Ask((call,), lambda answers: _read_each(script, jobs, answers[0]), tuple(jobs))
+        calls = tuple(self.call(name, queue, {**{k: v for k, v in row.items() if k in scalars}, **args}) for row in rows)
+        return Ask(
+            calls,
+            lambda answers: [_read_one(script, job.id, answer) for job, answer in zip(jobs, answers, strict=True)],
+            tuple(jobs),
+        )
+
+
+def sources(script: Script) -> tuple[str, ...]:
+    """The places a script takes jobs from, in the order of its header."""
+    return tuple(dict.fromkeys(source for move in script.moves for source in move.sources))
+
+
+def targets(script: Script) -> tuple[str, ...]:
+    """The places a script puts jobs into, in the order of its header."""
+    return tuple(dict.fromkeys(target for move in script.moves for target in move.targets))
+
+
+def heard(answers: Answers) -> Answers:
+    """The answers, when Redis gave any: raises the ServerError that stands for a lost connection or for all of them."""
+    for answer in answers:
+        if isinstance(answer, Unreachable | Unknown):
+            raise answer
+    errors = [answer for answer in answers if isinstance(answer, ServerError) and not isinstance(answer, WrongType)]
+    if errors and len(errors) == len(answers):
+        raise errors[0]
+    return answers
+
+
+def names() -> list[str]:
+    """The layouts there are: the modules of `rqtui/layouts`."""
+    from rqtui import layouts
+
+    return sorted(module.name for module in iter_modules(layouts.__path__) if not module.name.startswith("_"))
+
+
+def make(spec: str) -> Layout:
+    """The layout that `NAME` or `NAME:key=value,key=value` asks for; raises UsageError listing what there is."""
+    name, _, rest = spec.partition(":")
+    if name not in names():
+        raise UsageError(f'there is no layout "{name}"; there are: {", ".join(names())}.')
+    options: dict[str, str] = {}
+    for part in filter(None, rest.split(",")):
+        key, equals, value = part.partition("=")
+        if not equals:
+            raise UsageError(f'layout {name}: "{part}" is not key=value.')
+        options[key.strip()] = value.strip()
+    module = import_module(f"rqtui.layouts.{name}")
+    layout: Layout = module.LAYOUT(options)
+    return layout
+
+
+def _chunks(jobs: Sequence[Job], by_place: bool) -> Iterator[list[Job]]:
+    groups: dict[str, list[Job]] = {}
+    for job in jobs:
+        groups.setdefault(job.place if by_place else "", []).append(job)
+    for group in groups.values():
+        for start in range(0, len(group), CHUNK):
+            yield group[start : start + CHUNK]
+
+
+def _read_whole(script: Script, form: Mapping[str, object], answer: Answer | Exception) -> list[Outcome]:
+    if isinstance(answer, Answer) and answer.each:
+        id = form.get("id", form.get("worker", b""))
+        return [_read_one(script, id if isinstance(id, bytes) else str(id).encode(), answer.each[0])]
+    return [_read_one(script, b"", answer)]
+
+
+def _read_each(script: Script, jobs: Sequence[Job], answer: Answer | Exception) -> list[Outcome]:
+    if isinstance(answer, Exception):
+        return [_read_one(script, job.id, answer) for job in jobs]
+    return [_read_one(script, job.id, each) for job, each in zip(jobs, answer.each, strict=True)]
+
+
+def _read_one(script: Script, id: bytes, answer: Answer | Exception) -> Outcome:
+    if isinstance(answer, Unknown):
+        return Outcome(script.name, id, "unknown", f"the reply was lost, it may have happened: {answer}")
+    if isinstance(answer, Unreachable):
+        return Outcome(script.name, id, "not sent", str(answer))
+    if isinstance(answer, RqtuiError):
+        return Outcome(script.name, id, "error", str(answer))
+    if isinstance(answer, Exception):
+        raise answer
+    if answer.word != script.done_word:
+        return Outcome(script.name, id, answer.word, answer.text, 0, dict(answer.values))
+    counted = answer.values.get("moved")
+    moved = counted if isinstance(counted, int) else len(answer.rows) or 1
+    return Outcome(script.name, id, answer.word, answer.text, moved, dict(answer.values))
+
+
+def refs(layouts: Sequence[Layout], client: Any) -> Iterator[list[Ref]]:
+    """Every queue of every layout, a chunk per round trip."""
+    for layout in layouts:
+        for chunk in layout.discover(client):
+            yield [Ref(layout.name, queue) for queue in chunk]
+
+

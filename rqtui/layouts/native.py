@@ -1,0 +1,253 @@
+"""rqtui's own queue, as `lua/README.md` describes it (schema version 1).
+
+Keys of queue `q`: `rqtui:{q}:` followed by scheduled, ready, reserved, done, dead (sorted sets of ids), jobs, bodies,
+attempts, errors, meta, workers (hashes), events, minutes (streams), wake (a marker). `rqtui:queues` is a set of names.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from rqtui.errors import ServerError, UsageError
+from rqtui.layout import Answers, Ask, Layout
+from rqtui.model import Attempt, Count, Job, Page, Place, Queue, State, Worker
+from rqtui.scripts import Answer, Call
+
+KEYS = "scheduled ready reserved done dead jobs bodies attempts errors meta events minutes workers wake".split()
+_SCORES = {"scheduled": "due ms", "ready": "", "reserved": "deadline ms", "done": "forget ms", "dead": "died ms"}
+
+
+class Native(Layout):
+    """The native queue."""
+
+    name = "native"
+    places = tuple(Place(state.value, state, f"rqtui:{{<queue>}}:{state}", "zset", _SCORES[state]) for state in State)
+    loops_by_default = True
+
+    def keys(self, queue: str) -> Mapping[str, str]:
+        """Keys by name; raises UsageError for a name that would scatter them over slots."""
+        return keys(queue)
+
+    def discover(self, client: Any) -> Iterator[list[str]]:
+        """The names in `rqtui:queues`, then what a crash left out of it, by a SCAN for `rqtui:{*}:meta`."""
+        seen: set[str] = set()
+        for command, options in ((client.sscan, {"name": "rqtui:queues"}), (client.scan, {"match": "rqtui:{*}:meta"})):
+            cursor = 0
+            while True:
+                cursor, found = command(cursor=cursor, count=1000, **options)
+                names = [_queue_of(item) for item in found]
+                fresh = [name for name in dict.fromkeys(names) if name and name not in seen]
+                seen.update(fresh)
+                yield fresh
+                if cursor == 0:
+                    break
+
+    def queue_ask(self, queue: str) -> Ask[Queue]:
+        """Counts, ages and cumulative counters."""
+        return Ask((self._read("counts", queue),), lambda answers: _queue(queue, answers[0]))
+
+    def page_ask(self, queue: str, place: str, offset: int, limit: int, body_bytes: int) -> Ask[Page]:
+        """A page in the place's own order; offset -1 is the last page."""
+        self.place(place)
+        call = self._read("page", queue, place=place, offset=offset, limit=limit, body_bytes=body_bytes)
+        return Ask((call,), lambda answers: _page(queue, place, offset, limit, answers[0]))
+
+    def job_ask(self, queue: str, id: bytes, body_bytes: int) -> Ask[Job | None]:
+        """All about one job, with the history of its failed attempts."""
+        call = self._read("show", queue, id=id, body_bytes=body_bytes)
+        return Ask((call,), lambda answers: _shown(queue, id, answers))
+
+    def workers_ask(self, queue: str) -> Ask[tuple[Worker, ...]]:
+        """Everybody in the hash of workers, the late ones too."""
+        return Ask((self._read("roster", queue),), lambda answers: _workers(queue, answers))
+
+    def announce(self, client: Any, queue: str) -> None:
+        """Adds the name to `rqtui:queues`; in another slot, so after the script that made the queue."""
+        client.sadd("rqtui:queues", queue.encode("utf-8", "surrogateescape"))
+
+    def _read(self, script: str, queue: str, **args: object) -> Call:
+        return self.call(script, queue, args)
+
+
+LAYOUT = Native
+
+
+def keys(queue: str) -> dict[str, str]:
+    """Every key of `queue` by its short name.
+
+    A name is 1 to 200 bytes without braces, spaces or control characters; anything else raises UsageError.
+    """
+    size = len(queue.encode("utf-8", "surrogateescape"))
+    if not 1 <= size <= 200 or any(c in "{}" or c.isspace() or not c.isprintable() for c in queue):
+        shown = ascii(queue if len(queue) <= 60 else queue[:57] + "…")
+        raise UsageError(f"{shown} is no queue name: 1 to 200 bytes without braces, spaces or control characters.")
+    return {key: f"rqtui:{{{queue}}}:{key}" for key in KEYS}
+
+
+def _queue_of(item: bytes) -> str:
+    name = item.decode("utf-8", "surrogateescape")
+    if name.startswith("rqtui:{") and name.endswith("}:meta"):
+        name = name[7:-6]
+    try:
+        keys(name)
+    except UsageError:
+        return ""
+    return name
+
+
+def _queue(queue: str, answer: Answer | Exception) -> Queue:
+    if isinstance(answer, ServerError):
+        return Queue(queue, "native", error=str(answer))
+    if isinstance(answer, Exception):
+        raise answer
+    v: Mapping[str, Any] = answer.values
+    now = v["now_ms"]
+
+    def from_now(name: str) -> int | None:
+        return int(v[name] - now) if v[name] >= 0 else None
+
+    return Queue(
+        queue,
+        "native",
+        counts=tuple(Count(state.value, state, v[state.value]) for state in State),
+        counted_ms=now,
+        paused=v["paused_ms"] >= 0,
+        workers=v["live"],
+        oldest_ready_ms=v["oldest_ms"] if v["oldest_ms"] >= 0 else None,
+        next_due_ms=from_now("due_ms"),
+        next_expiry_ms=from_now("deadline_ms"),
+        overdue=v["overdue"],
+        expired=v["expired"],
+        counters={
+            "in": v["enqueued"],
+            "out": v["acked"] + v["pulled"],
+            "failed": v["rejected"] + v["expired_ever"],
+            "dead": v["dead_ever"],
+            "reserved": v["reserved_ever"],
+            "dispatched": v["dispatched"],
+            "unnoted": v["unnoted"],
+            "dead_max": v["dead_max"],
+            "registered": v["workers"],
+        },
+    )
+
+
+def _page(queue: str, place: str, offset: int, limit: int, answer: Answer | Exception) -> Page:
+    if isinstance(answer, ServerError):
+        return Page(queue, "native", place, (), 0, error=str(answer))
+    if isinstance(answer, Exception):
+        raise answer
+    total: Any = answer.values["total"]
+    first = offset if offset >= 0 else max(0, total - limit)
+    jobs = []
+    for row in answer.rows:
+        id, score, record, size, body, line, error = row
+        job = decode(queue, place, id, score, record, line)
+        jobs.append(
+            replace(job, max_attempts=job.max_attempts or answer.values["max_attempts"], body=body if body or size == 0 else None, body_bytes=size, error=text(error) or job.error)
+        )
+    following = first + len(jobs)
+    return Page(queue, "native", place, tuple(jobs), total, True, first, following if following < total else None)
+
+
+def _shown(queue: str, id: bytes, answers: Answers) -> Job | None:
+    answer = answers[0]
+    if isinstance(answer, Exception):
+        raise answer
+    if answer.word == "gone":
+        return None
+    v: Mapping[str, Any] = answer.values
+    place = v["place"] or "dead"
+    job = decode(queue, place, id, float(v["score"] or 0), v["record"], v["line"])
+    past = history(v["errors"])
+    whole = bool(v["body"]) or v["bytes"] == 0
+    return replace(
+        job,
+        max_attempts=job.max_attempts or v["max_attempts"],
+        body=v["body"] if whole else None,
+        body_bytes=v["bytes"],
+        history=past,
+        error=past[-1].error if past else job.error,
+        problem=job.problem if v["place"] else "it stands in no place; rqtui check finds and repairs it",
+    )
+
+
+def _workers(queue: str, answers: Answers) -> tuple[Worker, ...]:
+    answer = answers[0]
+    if isinstance(answer, Exception):
+        raise answer
+    workers = []
+    for name, line in answer.rows:
+        fields = line.split(b" ", 6)
+        if len(fields) < 6 or not (fields[0].isdigit() and fields[1].isdigit()):
+            continue
+        beat, ttl, order, started, pid, host = (text(field) for field in fields[:6])
+        job = fields[6] if len(fields) > 6 else b""
+        since = int(started) if started.isdigit() else None
+        workers.append(Worker(text(name), queue, int(beat), int(ttl), order, pid, host, since, job))
+    return tuple(workers)
+
+
+def decode(queue: str, place: str, id: bytes, score: float, record: bytes, line: bytes) -> Job:
+    """A job from its score, the header line of its record and its line of attempts (formats: `lua/README.md`).
+
+    What cannot be read is said in `problem`; it never raises.
+    """
+    state = State(place)
+    known: dict[str, Any] = {}
+    at = int(score)
+    header = record.split(b"\n", 1)[0].split(b" ", 9)
+    try:
+        enqueued, due, priority, ttr, most, *_, name = (text(field) for field in header)
+        known.update(
+            enqueued_ms=int(enqueued),
+            priority=int(priority),
+            ttr_ms=None if ttr == "-" else int(ttr),
+            max_attempts=None if most == "-" else int(most),
+            name=name,
+            since_ms=max(int(enqueued), 0 if due == "-" else int(due)),
+        )
+        if len(header) != 10:
+            raise ValueError
+    except ValueError:
+        known = {"problem": "its record cannot be read" if record else "its id alone is remembered"}
+        if not record and state is not State.DONE:
+            known["problem"] = "it has no record: nothing is known of it but its id"
+    fields = line.split(b" ", 6)
+    if len(fields) == 7:
+        known["attempts"] = int(fields[0]) if fields[0].isdigit() else 0
+        since = int(fields[3]) if fields[3].isdigit() else None
+        if fields[4] != b"-":
+            known["priority"] = int(fields[4])
+        known["cancelled"] = fields[5] == b"c"
+        known["worker"] = text(fields[6])
+        known["since_ms"] = since
+        if state is State.RESERVED:
+            known["reserved_ms"] = since
+            known["token"] = fields[1]
+    if state is State.SCHEDULED:
+        known["due_ms"] = at
+    if state is State.RESERVED:
+        known["deadline_ms"] = at
+    if state is State.DEAD or (state is State.DONE and "since_ms" not in known):
+        known["since_ms"] = at
+    return Job(id, queue, "native", place, state, id, **known)
+
+
+def history(errors: bytes) -> tuple[Attempt, ...]:
+    """The failed attempts of a job, oldest first; what cannot be read is one attempt that says so."""
+    if not errors:
+        return ()
+    try:
+        entries = json.loads(errors.decode("utf-8", "replace"))
+        return tuple(Attempt(int(start), int(end), str(worker), str(error)) for start, end, worker, error in entries)
+    except (ValueError, TypeError):
+        return (Attempt(0, 0, "", "the errors of this job cannot be read"),)
+
+
+def text(value: bytes) -> str:
+    """Bytes as text that can be turned back into the same bytes."""
+    return value.decode("utf-8", "surrogateescape")

@@ -1,0 +1,176 @@
+"""Loop: do a step, report it, wait as long as nothing can be due, back off while Redis is away; never end by itself.
+
+The dispatcher, the reaper and a worker are three steps for the same `Loop`, on the screen's threads and under
+`rqtui dispatch`, `rqtui reap`, `rqtui work`. Every step is an atomic script, so any number of loops may run at once, next to
+foreign ones. A loop never takes the wake marker: that is for consumers, which are on time to the millisecond.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rqtui import scripts
+from rqtui.errors import RqtuiError, ServerError
+from rqtui.layout import Layout, heard
+from rqtui.model import Ref
+
+BACKOFF_S = (1, 1, 2, 3, 5, 8, 13)
+LOOK_S = 1.0  # the heads are looked at this often, in case something due sooner arrived
+LIMIT = 1000
+SLOW_MS = 5.0  # no batch keeps the server longer: the limit halves beyond, and doubles while full batches take half
+STEPS = 200  # that are remembered for the screen
+
+log = logging.getLogger("rqtui.loops")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one script call of a loop did. `next_ms` is the time until there is something to do, None when unknown."""
+
+    verb: str
+    ref: Ref
+    moved: int = 0
+    next_ms: int | None = None
+    values: Mapping[str, Any] = field(default_factory=dict)
+    at_s: float = 0.0
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What one turn of a loop did, over all its queues; `wait_s` is how long it rests now."""
+
+    steps: tuple[Step, ...] = ()
+    ms: float = 0.0
+    wait_s: float = 0.0
+    full: bool = False
+    error: str = ""  # Redis is away, in words; then wait_s is the back-off
+
+    @property
+    def moved(self) -> int:
+        """Jobs moved in this round."""
+        return sum(step.moved for step in self.steps)
+
+
+class Loop:
+    """Runs `work` again and again on a thread of its own.
+
+    `work` does one round and says whether it was full (then it is called again at once) and when there is something to
+    do next. `report` is told of every round, on the loop's thread. A ServerError makes it back off 1 1 2 3 5 8 13 s;
+    any other exception is reported and logged, and backed off from as well: a loop never dies of one.
+    """
+
+    def __init__(self, name: str, work: Callable[[], Round], report: Callable[[Round], None] = lambda _round: None) -> None:
+        self.name = name
+        self.rounds: deque[Round] = deque(maxlen=STEPS)
+        self._work, self._report = work, report
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._turn = threading.Lock()
+        self._failures = 0
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it goes round by itself."""
+        return self._thread is not None and self._thread.is_alive() and not self._stop.is_set()
+
+    def start(self) -> None:
+        """Goes round on a thread of its own until `stop`."""
+        if self.is_running:
+            return
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._go, args=(self._stop,), name=f"rqtui-{self.name}", daemon=True)
+        self._thread.start()
+
+    def stop(self, timeout_s: float = 2.0) -> None:
+        """Ends after the step under way; returns when it has ended or after `timeout_s`."""
+        self._stop.set()
+        if self._thread and self._thread is not threading.current_thread():
+            self._thread.join(timeout_s)
+
+    def run(self, stop: threading.Event) -> None:
+        """Goes round on the caller's thread until `stop` is set."""
+        self._stop = stop
+        self._go(stop)
+
+    def step(self) -> Round:
+        """One round, whether it is running or not."""
+        with self._turn:
+            done = self._round()
+        self.rounds.append(done)
+        self._report(done)
+        return done
+
+    def _go(self, stop: threading.Event) -> None:
+        while not stop.is_set():
+            done = self.step()
+            if not done.full or done.error:
+                stop.wait(done.wait_s)
+
+    def _round(self) -> Round:
+        began = time.monotonic()
+        try:
+            done = self._work()
+        except Exception as error:
+            wait_s = BACKOFF_S[min(self._failures, len(BACKOFF_S) - 1)]
+            self._failures += 1
+            if not isinstance(error, RqtuiError):
+                log.exception("%s: a step failed", self.name)
+            return Round(ms=(time.monotonic() - began) * 1000, wait_s=wait_s, error=str(error) or repr(error))
+        self._failures = 0
+        return done
+
+
+def mover(
+    verb: str,
+    client: Any,
+    layouts: Mapping[str, Layout],
+    refs: Callable[[], Sequence[Ref]],
+    *,
+    limit: int | None = None,
+    every_s: float = LOOK_S,
+    args: Mapping[str, object] | None = None,
+) -> Callable[[], Round]:
+    """The work of a dispatcher (`verb` dispatch) or a reaper (reap) over the queues that `refs()` names each time.
+
+    All queues go in one round trip. Without `limit` the batch adapts between 50 and 1000 so that one call keeps the server
+    no longer than about 5 ms. It rests until the next job is due or the next lease expires, at most `every_s`.
+    """
+    batch = [limit or 200]
+
+    def work() -> Round:
+        wanted = [ref for ref in refs() if layouts[ref.layout].can(verb)]
+        calls = [layouts[r.layout].call(verb, r.queue, {"limit": batch[0], **(args or {})}) for r in wanted]
+        began = time.monotonic()
+        answers = heard(scripts.run_all(client, calls))
+        ms = (time.monotonic() - began) * 1000
+        steps = tuple(_step(verb, ref, answer) for ref, answer in zip(wanted, answers, strict=True))
+        full = any(step.moved >= batch[0] for step in steps)
+        if limit is None and calls:
+            batch[0] = _adapted(batch[0], ms / len(calls), full)
+        waits = [step.next_ms / 1000 for step in steps if step.next_ms is not None and step.next_ms >= 0]
+        return Round(steps, ms, 0.0 if full else max(0.001, min([every_s, *waits])), full)
+
+    return work
+
+
+def _adapted(batch: int, ms: float, full: bool) -> int:
+    if ms > SLOW_MS:
+        return max(50, batch // 2)
+    return min(LIMIT, batch * 2) if full and ms < SLOW_MS / 2 else batch
+
+
+def _step(verb: str, ref: Ref, answer: scripts.Answer | Exception) -> Step:
+    if isinstance(answer, ServerError | RqtuiError):
+        return Step(verb, ref, error=str(answer), at_s=time.time())
+    if isinstance(answer, Exception):
+        raise answer
+    values = dict(answer.values)
+    next_ms = values.get("next_ms")
+    return Step(verb, ref, int(values.get("moved", 0) or 0), next_ms if isinstance(next_ms, int) else None, values, time.time())

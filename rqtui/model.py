@@ -1,0 +1,263 @@
+"""What rqtui knows about a Redis at one instant, as frozen data: places, jobs, queues, workers, findings.
+
+It imports nothing of ours, no Redis and no Textual. Layouts make these objects, the engine hands them on,
+the screen and the command line show them. Instants are milliseconds since 1970 by the *server's* clock and
+end in `_ms`; ages and durations are milliseconds too and say so in their comment. Bytes stay bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class State(StrEnum):
+    """The five states every layout maps its places to; the order is that of the panes on the screen."""
+
+    SCHEDULED = "scheduled"
+    READY = "ready"
+    RESERVED = "reserved"
+    DONE = "done"
+    DEAD = "dead"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A key (or a part of one) that holds jobs.
+
+    `key` is a template with the holes `<queue>`, `<id>`, `<worker>`; `score` says what the score of a sorted
+    set means (`due ms`, `due s`, or nothing); `where` narrows one key to a part of it (`score <= now`).
+    """
+
+    name: str
+    state: State
+    key: str
+    type: str
+    score: str = ""
+    where: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One failed run of a job."""
+
+    start_ms: int
+    end_ms: int
+    worker: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One job where it was seen.
+
+    `id` tells two rows apart; `member` is what stands in the place; `token` proves a reservation (empty where
+    there is none). `body` is None when it was not fetched; `body_bytes` is its length all the same. `problem`
+    says in words why a record could not be read.
+    """
+
+    id: bytes
+    queue: str
+    layout: str
+    place: str
+    state: State
+    member: bytes
+    token: bytes = b""
+    name: str = ""
+    body: bytes | None = None
+    body_bytes: int = 0
+    enqueued_ms: int | None = None
+    due_ms: int | None = None  # scheduled: when it becomes ready
+    deadline_ms: int | None = None  # reserved: when the lease expires
+    reserved_ms: int | None = None  # reserved: when the lease began
+    since_ms: int | None = None  # ready: since when it waits; dead: when it died; done: when it is forgotten
+    priority: int = 0
+    ttr_ms: int | None = None
+    attempts: int = 0
+    max_attempts: int | None = None
+    worker: str = ""
+    error: str = ""
+    cancelled: bool = False
+    problem: str = ""
+    history: tuple[Attempt, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """How many jobs a place holds; `exact` is False where it was sampled."""
+
+    place: str
+    state: State
+    count: int
+    exact: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that is or may be wrong, in words, with the keys and the remedy (kinds: see the CLI's page)."""
+
+    kind: str
+    severity: str  # warning | critical
+    queue: str
+    text: str
+    remedy: str = ""
+    keys: tuple[str, ...] = ()
+    ids: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One line per queue: the worst finding, or `ok`."""
+
+    severity: str = "ok"  # ok | warning | critical | unknown
+    text: str = "ok"
+    kind: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A worker that beats on a queue; `order` is what it will be told at its next beat: run, quiet, stop."""
+
+    name: str
+    queue: str
+    beat_ms: int
+    ttl_ms: int  # a duration: silent for longer means late
+    order: str = "run"
+    pid: str = ""
+    host: str = ""
+    started_ms: int | None = None
+    job: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """A queue at one instant: counts, ages (ms), cumulative counters, and what is wrong with it."""
+
+    name: str
+    layout: str
+    counts: tuple[Count, ...] = ()
+    counted_ms: int = 0
+    paused: bool = False
+    workers: int = 0
+    oldest_ready_ms: int | None = None  # an age
+    next_due_ms: int | None = None  # from counted_ms on; 0 or less: overdue
+    next_expiry_ms: int | None = None  # from counted_ms on; 0 or less: expired
+    overdue: int = 0  # due, but still scheduled
+    expired: int = 0  # leases whose deadline is over
+    counters: Mapping[str, int] = field(default_factory=dict)
+    findings: tuple[Finding, ...] = ()
+    verdict: Verdict = Verdict()
+    error: str = ""  # why this queue could not be counted
+
+    def count(self, place: str) -> int:
+        """The number of jobs in `place`, 0 where the layout has no such place."""
+        return next((count.count for count in self.counts if count.place == place), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Jobs of one place, `offset` jobs from its head; `next` is the offset of the following page or None."""
+
+    queue: str
+    layout: str
+    place: str
+    jobs: tuple[Job, ...]
+    total: int
+    exact: bool = True
+    offset: int = 0
+    next: int | None = None
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one act on one job (or on a place or queue: then `id` is empty).
+
+    `word` is the script's own; `text` the header's words for it; `moved` how many jobs it changed. The words
+    `unknown` (reply lost), `not sent` and `error` come from rqtui itself.
+    """
+
+    verb: str
+    id: bytes
+    word: str
+    text: str
+    moved: int = 0
+    values: Mapping[str, object] = field(default_factory=dict)
+    job: Job | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """What goes in and out of a queue, per second, from two counts; `history` is `out_s` of the last ticks."""
+
+    in_s: float = 0.0
+    out_s: float = 0.0
+    failed_s: float = 0.0
+    history: tuple[float, ...] = ()
+
+    def drains_s(self, waiting: int) -> float | None:
+        """Seconds until `waiting` jobs are gone at this rate; None when they are not getting fewer."""
+        net = self.out_s - self.in_s
+        return waiting / net if net > 0 and waiting else None
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one tick cost: commands sent, round trips, and milliseconds until the last answer was there."""
+
+    commands: int = 0
+    trips: int = 0
+    ms: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """Which queue is meant: a name alone can stand in two layouts."""
+
+    layout: str
+    queue: str
+
+    def __str__(self) -> str:
+        return f"{self.layout}:{self.queue}"
+
+
+@dataclass(frozen=True, slots=True)
+class PageWish:
+    """A part of a place that somebody looks at."""
+
+    ref: Ref
+    place: str
+    offset: int = 0
+    limit: int = 50
+    body_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Focus:
+    """What a screen shows: the queues to count on each tick (None: all of them), the pages and the one job."""
+
+    queues: tuple[Ref, ...] | None = None
+    pages: tuple[PageWish, ...] = ()
+    job: tuple[Ref, bytes] | None = None
+    job_body_bytes: int = 65536
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything a screen draws from, taken in one round trip."""
+
+    taken_ms: int  # the server's clock
+    queues: tuple[Queue, ...] = ()
+    pages: tuple[Page, ...] = ()
+    job: Job | None = None
+    rates: Mapping[Ref, Rate] = field(default_factory=dict)
+    cost: Cost = Cost()
+
+    def queue(self, ref: Ref) -> Queue | None:
+        """The queue that `ref` means, None where it was not counted."""
+        return next((q for q in self.queues if q.name == ref.queue and q.layout == ref.layout), None)
+
+    def page(self, ref: Ref, place: str) -> Page | None:
+        """The page of that place, None where it was not asked for."""
+        return next((p for p in self.pages if (p.layout, p.queue, p.place) == (ref.layout, ref.queue, place)), None)

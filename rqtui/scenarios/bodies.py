@@ -1,0 +1,133 @@
+"""Bodies, ids and names of simulated jobs, all from a seeded generator: plausible, and a few of them hostile.
+
+What a queue really holds is JSON with addresses and amounts in several scripts, and now and then something that a
+screen must survive: markup, escape sequences, wide characters, MessagePack, plain binary, a secret, a long text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from rqtui.ids import DIGITS
+
+_EPOCH_MS = 1_764_547_200_000  # ids look like those of December 2025, whenever the demo runs: the seed alone decides
+_PEOPLE = (
+    ("Ada Lovelace", "ada@analytical.example"),
+    ("Zoë Krüger", "zoe@münchen.example"),
+    ("José Peña", "jose@correo.example"),
+    ("山田 花子", "hanako@yamada.example"),
+    ("Olga Иванова", "olga@pochta.example"),
+    ("नेहा शर्मा", "neha@sharma.example"),
+    ("Ngọc Trần", "ngoc@tran.example"),
+    ("Sam O'Neill", "sam+orders@oneill.example"),
+)
+_CITIES = ("Wien", "São Paulo", "東京", "Kraków", "Aarhus", "Łódź", "Montréal", "القاهرة")
+_WARES = ("tea pot", "crème brûlée torch", "寿司 knife", "wool socks", "Gießkanne", "jigsaw, 1000 pieces", "☕ beans 1 kg")
+
+
+def generated_id(rng: Random, number: int) -> str:
+    """22 letters of the shape that `ids.new_id` gives: sortable, and unique per `number`."""
+    value = ((_EPOCH_MS + number * 7) << 80) | 7 << 76 | rng.getrandbits(76)
+    letters = []
+    for _ in range(22):
+        value, digit = divmod(value, 62)
+        letters.append(DIGITS[digit])
+    return "".join(reversed(letters))
+
+
+def as_json(body: Any) -> bytes:
+    """A body as the queue's codec writes it."""
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def person(rng: Random) -> tuple[str, str]:
+    """A name and an address."""
+    return rng.choice(_PEOPLE)
+
+
+def send_invoice(rng: Random) -> bytes:
+    """An invoice with lines and a total."""
+    name, address = person(rng)
+    cents = [rng.randrange(199, 24_900) for _ in range(rng.randrange(1, 4))]
+    lines = [{"item": rng.choice(_WARES), "qty": rng.randrange(1, 4), "cents": amount} for amount in cents]
+    total = sum(line["qty"] * line["cents"] for line in lines)
+    return as_json({"to": address, "name": name, "invoice": rng.randrange(10_000, 99_999), "lines": lines, "total_cents": total, "currency": rng.choice(("EUR", "JPY", "BRL"))})
+
+
+def welcome(rng: Random) -> bytes:
+    """A first letter to a new user."""
+    name, address = person(rng)
+    return as_json({"to": address, "subject": f"Welcome, {name.split()[0]}!", "template": "welcome-2", "locale": rng.choice(("de", "en", "pt", "ja"))})
+
+
+def reminder(rng: Random) -> bytes:
+    """A reminder of an appointment."""
+    name, address = person(rng)
+    return as_json({"to": address, "text": f"{name}: {rng.choice(_CITIES)}, {rng.randrange(8, 19)}:{rng.choice(('00', '15', '30'))}", "channel": rng.choice(("mail", "sms", "push"))})
+
+
+def digest(rng: Random) -> bytes:
+    """A weekly digest: a longer body."""
+    _, address = person(rng)
+    items = [{"title": f"{rng.choice(_WARES)} · {rng.choice(_CITIES)}", "reads": rng.randrange(9000)} for _ in range(rng.randrange(4, 12))]
+    return as_json({"to": address, "week": rng.randrange(1, 53), "items": items})
+
+
+def resize_image(rng: Random) -> bytes:
+    """An image to be resized."""
+    return as_json({"src": f"s3://photos/{rng.getrandbits(64):016x}.jpg", "sizes": [[1600, 1200], [640, 480], [96, 96]][: rng.randrange(1, 4)], "quality": rng.randrange(60, 96)})
+
+
+def order(rng: Random) -> bytes:
+    """A step of an order."""
+    _, address = person(rng)
+    return as_json({"order": rng.randrange(40_000, 60_000), "customer": address, "total_cents": rng.randrange(500, 90_000), "city": rng.choice(_CITIES), "vat_id": f"DE{rng.randrange(10**8, 10**9)}"})
+
+
+def webhook(rng: Random) -> bytes:
+    """A webhook with a secret in it, which a screen has to mask."""
+    return as_json({"url": f"https://hooks.example/v1/{rng.getrandbits(48):012x}", "event": rng.choice(("order.paid", "order.sent")), "authorization": f"Bearer {rng.getrandbits(96):024x}", "try": 1})
+
+
+def event(rng: Random) -> bytes:
+    """A small event, of which there are many."""
+    return as_json({"user": rng.randrange(1_000_000), "page": rng.choice(("/", "/cart", "/search?q=寿司", "/pay")), "ms": rng.randrange(4, 900)})
+
+
+def _markup(_rng: Random) -> bytes:
+    return as_json({"subject": "[bold red]SALE[/bold red] [link=https://evil.example]click[/link] [/]", "note": "markup is text here"})
+
+
+def _escapes(_rng: Random) -> bytes:
+    return b'{"subject":"\x1b[2J\x1b[31mred\x1b[0m \x1b]0;a new title\x07", "note":"control characters are shown, never obeyed"}'
+
+
+def _bidi(_rng: Random) -> bytes:
+    return as_json({"file": "invoice\u202egpj.exe", "zero": "a\u200bb\ufeffc", "family": "👨‍👩‍👧 👍🏽 🇩🇪", "wide": "全角文字ＡＢＣ", "marks": "Z̸̢̛a̷͝l̵̆g̴͛ǫ̶"})
+
+
+def _binary(rng: Random) -> bytes:
+    return b"\x89PNG\r\n\x1a\n" + rng.randbytes(180)
+
+
+def _packed(rng: Random) -> bytes:
+    import msgpack
+
+    packed: bytes = msgpack.packb({"to": person(rng)[1], "amount": rng.randrange(1000), "raw": rng.randbytes(8), "tags": ["msgpack", "binary"]})
+    return packed
+
+
+def _long(rng: Random) -> bytes:
+    words = [rng.choice((*_WARES, *_CITIES)) for _ in range(900)]
+    return as_json({"to": person(rng)[1], "text": " ".join(words)})
+
+
+def _secret(rng: Random) -> bytes:
+    return as_json({"smtp": {"user": "robot", "password": f"hunter{rng.randrange(10)}"}, "session_token": f"{rng.getrandbits(128):032x}"})
+
+
+HOSTILE: tuple[Callable[[Random], bytes], ...] = (_markup, _escapes, _bidi, _binary, _packed, _long, _secret)
+"""Bodies that a screen has to survive; each takes the generator."""

@@ -1,0 +1,152 @@
+"""What a scenario is, as data: its queues, its jobs in order of arrival, how work on them goes, what to try and watch.
+
+Nothing here talks to Redis or looks at a clock: the jobs of a scenario follow from its seed alone, so that two runs with
+one seed are comparable. `run.py` plays a scenario; `stories.py` holds the ones there are; `bodies.py` writes the bodies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from zlib import crc32
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    """A job before it is put; its fields are the columns of `enqueue`."""
+
+    id: str
+    body: bytes
+    name: str = ""
+    delay_ms: int | None = None
+    due_ms: int | None = None
+    priority: int | None = None
+    ttr_ms: int | None = None
+    max_attempts: int | None = None
+    backoff_ms: int | None = None
+    backoff_cap_ms: int | None = None
+    keep_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A job that is put into `queue`, `at_ms` after the scenario began."""
+
+    at_ms: int
+    queue: str
+    job: NewJob
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How work on one kind of job goes: how long it takes, how often it fails and why, whether it kills its worker.
+
+    `fails` is the share of attempts that fail, `doomed` the share of jobs that fail at every attempt.
+    """
+
+    name: str
+    run_ms: tuple[int, int] = (200, 900)
+    fails: float = 0.0
+    doomed: float = 0.0
+    errors: tuple[str, ...] = ()
+    kills: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """How one attempt at one job ends: after `run_ms`, well (`error` is empty) or not, or with the worker's death."""
+
+    run_ms: int
+    error: str = ""
+    kills: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePlan:
+    """A queue of a scenario: its settings, how many workers begin on it, and how many jobs each takes at once."""
+
+    name: str
+    workers: int
+    batch: int = 1
+    settings: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PastGroup:
+    """Jobs that failed and died before anybody looked, `minutes_ago`, all with one kind of error."""
+
+    minutes_ago: int
+    queue: str
+    error: str
+    jobs: tuple[NewJob, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """A key of the demo's strip; `name` is what `Run.press` takes."""
+
+    key: str
+    name: str
+    label: str
+    text: str
+
+
+CONTROLS: tuple[Control, ...] = (
+    Control("6", "add", "worker +", "one more worker"),
+    Control("7", "stall", "stall", "a worker hangs, holding its job; its late ack will be refused"),
+    Control("8", "kill", "kill", "a worker dies, holding its job"),
+    Control("9", "burst", "burst", "many jobs at once"),
+    Control("0", "poison", "poison", "a job that kills every worker that takes it"),
+    Control("<", "slower", "slower", "half the speed"),
+    Control(">", "faster", "faster", "twice the speed"),
+    Control("!", "cut", "cut Redis", "Redis does not answer for ten seconds"),
+)
+"""Every key of the strip. Digits from 6 on and these signs mean nothing else on any screen."""
+
+FIX = Control("_", "fix", "fix", "the code that fails is repaired; what is dead can be requeued")
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One scenario. `plan(seed)` yields its jobs without end, in order of arrival; `extra(seed)` those of bursts.
+
+    `sizes`, largest first, bound the plan where it is a fixed number of jobs: the first that the server takes in
+    `FILL_S` seconds at the speed it shows with the first thousand.
+    """
+
+    name: str
+    summary: str
+    queues: tuple[QueuePlan, ...]
+    kinds: Mapping[str, Kind]
+    plan: Callable[[int], Iterator[Arrival]]
+    extra: Callable[[int], Iterator[Arrival]]
+    tries: tuple[tuple[str, str], ...]  # (keys, what happens)
+    watch: tuple[str, ...]
+    burst: int = 50
+    past: Callable[[int], tuple[PastGroup, ...]] = lambda _seed: ()
+    sizes: tuple[int, ...] = ()
+    controls: tuple[Control, ...] = CONTROLS
+
+    def fate(self, seed: int, name: str, id: bytes, attempt: int) -> Fate:
+        """How attempt number `attempt` at a job ends; the same for the same seed, job and attempt."""
+        kind = self.kinds.get(name) or _ANY
+        low, high = kind.run_ms
+        roll, pick = divmod(crc32(b"%d:%d:%s" % (seed, attempt, id)), 1 << 16)
+        run_ms = low + (high - low) * pick // 65535
+        if kind.kills:
+            return Fate(run_ms, kills=True)
+        is_doomed = kind.doomed > 0 and crc32(b"%d:doomed:%s" % (seed, id)) < kind.doomed * 2**32
+        if kind.errors and (is_doomed or roll < kind.fails * 2**16):
+            return Fate(run_ms, kind.errors[pick % len(kind.errors)])
+        return Fate(run_ms)
+
+
+FILL_S = 8.0
+_ANY = Kind("")  # jobs that a person adds by hand
+
+
+def size_for(scenario: Scenario, jobs_s: float) -> int | None:
+    """How many jobs the plan has on a server that takes `jobs_s` a second; None where the plan is endless."""
+    if not scenario.sizes:
+        return None
+    return next((size for size in scenario.sizes if size <= jobs_s * FILL_S), scenario.sizes[-1])

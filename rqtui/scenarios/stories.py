@@ -1,0 +1,260 @@
+"""The scenarios there are: `delays`, `poison` and `rush`, each a table of what happens and the words for people.
+
+A new scenario is one more entry in `SCENARIOS`; it needs a plan (jobs from a seed), kinds (how work on them goes) and
+queues. Rates are chosen so that a person can follow with the eye, and so that a demo leaves a small machine at rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from random import Random
+
+from rqtui.errors import UsageError
+from rqtui.scenarios import bodies
+from rqtui.scenarios.scenario import CONTROLS, FIX, Arrival, Kind, NewJob, PastGroup, QueuePlan, Scenario
+
+_HOSTILE_EVERY = 23
+_FIRST_EXTRA = 1 << 30  # numbers of jobs from bursts, so that their ids never meet those of the plan
+_KEEP_MS = 300_000  # what is done stays visible for a while
+
+Write = Callable[[Random], bytes]
+
+
+def scenario(name: str) -> Scenario:
+    """The scenario of that name; `delays` without one. Raises UsageError that lists them."""
+    found = SCENARIOS.get(name or "delays")
+    if found is None:
+        raise UsageError(f'There is no scenario "{name}"; there are: {", ".join(SCENARIOS)}.')
+    return found
+
+
+# ── delays ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_DELAYS: tuple[tuple[str, str, Write, float], ...] = (
+    # kind, queue, body, weight
+    ("send_invoice", "mail", bodies.send_invoice, 4),
+    ("welcome", "mail", bodies.welcome, 3),
+    ("digest", "mail", bodies.digest, 1),
+    ("reminder", "reminders", bodies.reminder, 3),
+    ("resize_image", "images", bodies.resize_image, 3),
+)
+_DELAYS_FIRST = 260  # due over the first minute
+_DELAYS_READY = 10  # of which these are due at once
+
+
+def _delays(seed: int) -> Iterator[Arrival]:
+    rng = Random(f"delays:{seed}")
+    for number in range(_DELAYS_FIRST):
+        delay_ms = 0 if number < _DELAYS_READY else rng.randrange(500, 60_000)
+        yield _delayed(rng, number, 0, delay_ms)
+    at_ms = 1_000.0
+    for number in range(_DELAYS_FIRST, _FIRST_EXTRA):
+        at_ms += rng.expovariate(1 / 280)
+        yield _delayed(rng, number, int(at_ms), rng.choice((0, 5_000, 15_000, 30_000, 60_000)) + rng.randrange(4_000))
+
+
+def _delays_extra(seed: int) -> Iterator[Arrival]:
+    rng = Random(f"delays-burst:{seed}")
+    for number in range(_FIRST_EXTRA, 2 * _FIRST_EXTRA):
+        yield _delayed(rng, number, 0, rng.randrange(0, 20_000))
+
+
+def _delayed(rng: Random, number: int, at_ms: int, delay_ms: int) -> Arrival:
+    name, queue, write, _ = rng.choices(_DELAYS, [row[3] for row in _DELAYS])[0]
+    id = bodies.generated_id(rng, number)
+    if name == "reminder":
+        id = f"reminder:{rng.choice(('ada', 'zoë', '花子', '[b]bob[/b]'))}:{number}"
+    elif name == "send_invoice" and number % 3 == 0:
+        id = f"invoice:2026-{number:05d}"
+    body = write(rng)
+    if number % _HOSTILE_EVERY == _HOSTILE_EVERY - 1:
+        body = bodies.HOSTILE[number // _HOSTILE_EVERY % len(bodies.HOSTILE)](rng)
+    priority = -10 if name == "welcome" else None
+    return Arrival(at_ms, queue, NewJob(id, body, name, delay_ms=delay_ms or None, priority=priority))
+
+
+_SMTP = ("TimeoutError: smtp.example did not answer within 5.0 s", "SMTPServerDisconnected: connection closed while sending to mx2.example")
+_DELAYS_KINDS = (
+    Kind("send_invoice", (300, 1_400), fails=0.06, errors=_SMTP),
+    Kind("welcome", (200, 800)),
+    Kind("digest", (900, 2_400), fails=0.04, errors=_SMTP),
+    Kind("reminder", (150, 700)),
+    Kind("resize_image", (500, 2_200), fails=0.04, errors=("UnidentifiedImageError: cannot identify image file 'tmp7f3a.jpg'",)),
+)
+
+# ── poison ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+POISON = Kind("parse_upload", (700, 1_500), kills=True)
+_ORDERS: tuple[tuple[str, str, Write, float], ...] = (
+    ("charge_card", "orders", bodies.order, 3),
+    ("render_receipt", "orders", bodies.order, 2),
+    ("sync_stock", "orders", bodies.order, 2),
+    ("call_webhook", "webhooks", bodies.webhook, 3),
+)
+_ORDER_KINDS = (
+    Kind("charge_card", (250, 900), 0.14, 0.03, tuple(f"TimeoutError: gateway {n} did not answer within 5.0 s" for n in (3, 7, 12))),
+    Kind("render_receipt", (200, 700), 0.04, 0.08, ("KeyError: 'vat_id'",)),
+    Kind("sync_stock", (200, 800), 0.10, 0.0, ("ConnectionResetError: [Errno 104] connection reset by peer (10.0.3.17:5432)",)),
+    Kind("call_webhook", (200, 700), 0.08, 0.12, ("HTTPStatusError: 410 Gone for https://hooks.example/v1/83f2", "HTTPStatusError: 503 Service Unavailable, retry after 30 s")),
+    POISON,
+)
+_PAST_ERRORS = (
+    ("charge_card", "orders", "TimeoutError: gateway {n} did not answer within 5.0 s", 9),
+    ("call_webhook", "webhooks", "HTTPStatusError: 410 Gone for https://hooks.example/v1/{n:04x}", 12),
+    ("render_receipt", "orders", "KeyError: 'vat_id'", 7),
+    ("sync_stock", "orders", "ConnectionResetError: [Errno 104] connection reset by peer (10.0.3.{n}:5432)", 5),
+    ("render_receipt", "orders", "UnicodeEncodeError: 'latin-1' codec can't encode character '\\u5bff' in position {n}", 4),
+    ("call_webhook", "webhooks", "ValueError: [bold red]{n}[/] \x1b[31mis no status\x1b[0m", 3),
+)
+
+
+def _poison(seed: int) -> Iterator[Arrival]:
+    rng = Random(f"poison:{seed}")
+    at_ms, next_poison_ms = 0.0, 1_500.0
+    for number in range(_FIRST_EXTRA):
+        if at_ms >= next_poison_ms:
+            next_poison_ms += 25_000
+            yield _poisoned(rng, number, int(at_ms))
+        else:
+            yield _ordered(rng, number, int(at_ms))
+        at_ms += 0 if number < 12 else rng.expovariate(1 / 260)
+
+
+def _poison_extra(seed: int) -> Iterator[Arrival]:
+    rng = Random(f"poison-burst:{seed}")
+    for number in range(_FIRST_EXTRA, 2 * _FIRST_EXTRA):
+        yield _ordered(rng, number, 0)
+
+
+def _ordered(rng: Random, number: int, at_ms: int) -> Arrival:
+    name, queue, write, _ = rng.choices(_ORDERS, [row[3] for row in _ORDERS])[0]
+    body = write(rng)
+    if number % _HOSTILE_EVERY == _HOSTILE_EVERY - 1:
+        body = bodies.HOSTILE[number // _HOSTILE_EVERY % len(bodies.HOSTILE)](rng)
+    return Arrival(at_ms, queue, NewJob(bodies.generated_id(rng, number), body, name))
+
+
+def _poisoned(rng: Random, number: int, at_ms: int, queue: str = "orders") -> Arrival:
+    body = bodies.as_json({"upload": f"s3://uploads/{rng.getrandbits(40):010x}.zip", "bytes": 42_374, "unpacked_bytes": 4_503_599_626_321_920})
+    return Arrival(at_ms, queue, NewJob(f"upload:{number}:{rng.getrandbits(24):06x}", body, POISON.name))
+
+
+def poison_job(seed: int, number: int, queue: str) -> Arrival:
+    """The `number`-th job of this run that kills its workers, for the strip's key."""
+    return _poisoned(Random(f"poison-key:{seed}:{number}"), _FIRST_EXTRA * 2 + number, 0, queue)
+
+
+def _poison_past(seed: int) -> tuple[PastGroup, ...]:
+    rng = Random(f"poison-past:{seed}")
+    number, groups = _FIRST_EXTRA * 3, []
+    for index, (name, queue, error, count) in enumerate(_PAST_ERRORS):
+        jobs = []
+        for _ in range(count):
+            number += 1
+            write = bodies.webhook if queue == "webhooks" else bodies.order
+            jobs.append(NewJob(bodies.generated_id(rng, number), write(rng), name, max_attempts=3, backoff_ms=2_000))
+        groups.append(PastGroup(56 - 9 * index, queue, error, tuple(jobs)))
+    return tuple(groups)
+
+
+# ── rush ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_RUSH_PER_MS = 12  # jobs that arrive per millisecond: as many as one Python thread writes beside a screen
+_CLICKS: tuple[tuple[str, Write], ...] = (("page_view", bodies.event), ("page_view", bodies.event), ("add_to_cart", bodies.event))
+
+
+def _rush(seed: int) -> Iterator[Arrival]:
+    rng = Random(f"rush:{seed}")
+    for number in range(_FIRST_EXTRA):
+        yield _click(rng, number, number // _RUSH_PER_MS)
+
+
+def _rush_extra(seed: int) -> Iterator[Arrival]:
+    rng = Random(f"rush-burst:{seed}")
+    for number in range(_FIRST_EXTRA, 2 * _FIRST_EXTRA):
+        yield _click(rng, number, 0)
+
+
+def _click(rng: Random, number: int, at_ms: int) -> Arrival:
+    name, write = rng.choice(_CLICKS)
+    return Arrival(at_ms, "clicks", NewJob(bodies.generated_id(rng, number), write(rng), name))
+
+
+_RUSH_KINDS = (
+    Kind("page_view", (5, 11), fails=0.001, errors=("BufferError: the batch of row {n} is full",)),
+    Kind("add_to_cart", (6, 12), fails=0.002, errors=("IntegrityError: duplicate key value violates unique constraint",)),
+)
+
+# ── the table ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_USUAL = {"keep_ms": _KEEP_MS, "done_max": 5_000}
+
+
+def _kinds(*kinds: Kind) -> dict[str, Kind]:
+    return {kind.name: kind for kind in (*kinds, POISON)}
+
+
+SCENARIOS: dict[str, Scenario] = {
+    story.name: story
+    for story in (
+        Scenario(
+            name="delays",
+            summary="jobs that are due over a minute, then more of them; the dispatcher brings each to its workers",
+            queues=(
+                QueuePlan("mail", 3, settings={**_USUAL, "ttr_ms": 6_000, "max_attempts": 4, "backoff_ms": 3_000}),
+                QueuePlan("images", 2, settings={**_USUAL, "ttr_ms": 8_000, "max_attempts": 3, "backoff_ms": 4_000}),
+                QueuePlan("reminders", 1, settings={**_USUAL, "ttr_ms": 5_000}),
+            ),
+            kinds=_kinds(*_DELAYS_KINDS),
+            plan=_delays,
+            extra=_delays_extra,
+            tries=(
+                (",", "stop the dispatcher: due jobs stay in scheduled and go overdue; , again lets them go in batches"),
+                ("8", "kill a worker: its job stays in reserved until the lease ends, then the reaper takes it back"),
+                (". 8", "the same with the reaper stopped: the lease turns red, nobody comes; . starts the reaper"),
+                ("7", "stall a worker: its job goes to another one, and its late ack is refused as stale"),
+                ("N", "put a job of your own, with a delay, and follow it by its id"),
+            ),
+            watch=("the lease bars in reserved", "the tint of jobs that arrive in ready", "the verdict of each queue in the overview"),
+        ),
+        Scenario(
+            name="poison",
+            summary="jobs that fail, retry and die, and one that kills every worker that takes it",
+            queues=(
+                QueuePlan("orders", 4, settings={**_USUAL, "ttr_ms": 3_000, "max_attempts": 3, "backoff_ms": 1_500, "backoff_cap_ms": 15_000}),
+                QueuePlan("webhooks", 2, settings={**_USUAL, "ttr_ms": 4_000, "max_attempts": 3, "backoff_ms": 2_000}),
+            ),
+            kinds=_kinds(*_ORDER_KINDS),
+            plan=_poison,
+            extra=_poison_extra,
+            past=_poison_past,
+            tries=(
+                ("0", "send a poison job: each worker that takes it dies, until its attempts are used up and it is dead"),
+                ("5 Enter", "open a dead job: its life-line shows every attempt, who made it and how it failed"),
+                ("e", "the errors by group: what fails, how often, since when"),
+                ("_ R", "fix the code, then requeue what died of it: it runs to its end now"),
+                ("D z", "delete a dead job, and take that back"),
+            ),
+            watch=("attempts that go up in reserved", "workers that fall silent", "dead that grows, and why"),
+            controls=(*CONTROLS, FIX),
+        ),
+        Scenario(
+            name="rush",
+            summary="100 000 jobs at once, and how long they take; add workers and see it change",
+            queues=(QueuePlan("clicks", 8, batch=16, settings={"keep_ms": 20_000, "done_max": 2_000, "ttr_ms": 10_000}),),
+            kinds=_kinds(*_RUSH_KINDS),
+            plan=_rush,
+            extra=_rush_extra,
+            tries=(
+                ("6", "add a worker, again and again: the drain rate rises, the time left falls"),
+                ("P", "pause the queue: workers finish what they hold; P again lets them go on"),
+                ("9", "send 5 000 more"),
+                ("8", "kill a worker: its whole batch comes back when the leases end"),
+                ("]", "page through ready: it costs the same at 10 jobs and at 100 000"),
+            ),
+            watch=("the drain rate and the time left", "the cost of a tick in the header, which does not grow"),
+            burst=5_000,
+            sizes=(100_000, 50_000, 20_000, 10_000, 5_000, 2_000),
+        ),
+    )
+}

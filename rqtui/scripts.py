@@ -1,0 +1,375 @@
+"""Lua files as functions that are called by names: load, call, run, answer.
+
+A script's header is its whole signature (`lua/README.md`); nothing here, and nobody who calls it, lists one a
+second time. `load` finds a folder of scripts, `Script.call` makes a `Call` from named keys and arguments, `run` and
+`run_all` send calls and give `Answer`s. Nothing is ever sent twice, whatever retries the client is set to.
+Layouts, the engine and the client use it; the grammar stands in `script_header`, the types in `script_values`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
+from functools import cache, cached_property
+from importlib.resources import files
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+from weakref import WeakSet
+
+from redis import Redis, exceptions
+
+from rqtui import script_errors
+from rqtui.errors import RqtuiError, ScriptError, UsageError, WrongType
+from rqtui.script_header import Arg, Header, Key, Move, Word, parse_header
+from rqtui.script_lint import check
+from rqtui.script_values import Wire, read, read_table, tail_to_argv, to_argv
+
+__all__ = ["Answer", "Arg", "Call", "Key", "Move", "Script", "Word", "load", "parse", "run", "run_all"]
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a script said: a declared word, the header's words for it, its values by name, its table.
+
+    `rows` are tuples in the order of the header. Of a script that `returns each`, `word` is empty and `each` holds one
+    answer per row of the call, in its order. Answers without values are shared: do not change their lists.
+    """
+
+    word: str
+    text: str = ""
+    values: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+    rows: list[tuple[Any, ...]] = field(default_factory=list)
+    each: list[Answer] = field(default_factory=list)
+
+
+@dataclass(frozen=True, eq=False)
+class Script(Header):
+    """One Lua file: all that its header says, and how to call it. Equal only to itself."""
+
+    name: str
+    path: str
+    source: str
+    sha: str
+
+    @cached_property
+    def sources(self) -> tuple[str, ...]:
+        """The places it can take jobs from, each once."""
+        return tuple(dict.fromkeys(place for move in self.moves for place in move.sources))
+
+    @cached_property
+    def targets(self) -> tuple[str, ...]:
+        """The places it can bring jobs to, each once."""
+        return tuple(dict.fromkeys(place for move in self.moves for place in move.targets))
+
+    @cached_property
+    def read_only(self) -> bool:
+        """Whether it changes nothing; then the server is asked to enforce that."""
+        return not (self.moves or self.forgets or self.writes)
+
+    @cached_property
+    def done_word(self) -> str:
+        """The first word of the header: it happened."""
+        return next(iter(self.returns))
+
+    def call(
+        self,
+        keys: Mapping[str, str | bytes],
+        args: Mapping[str, object] = _NOTHING,
+        rows: Iterable[Mapping[str, object] | Sequence[object]] = (),
+        each_keys: Iterable[Mapping[str, str | bytes] | Sequence[str | bytes]] = (),
+    ) -> Call:
+        """Make a call; nothing is sent yet.
+
+        `keys` may hold more than the script declares (all keys of a queue), `args` may not. `rows` fill the tail of
+        ARGV, `each_keys` that of KEYS: mappings by name, or sequences in the header's order (faster).
+        Raises UsageError, which names the script and what is missing, unknown or of a wrong type.
+        """
+        try:
+            key_list: list[Wire] = [keys[name] for name in self._key_names]
+        except KeyError as error:
+            raise UsageError(f"{self.name}: the key {error.args[0]} is missing") from None
+        if each_keys:
+            if not self.keys_each:
+                raise UsageError(f"{self.name}: it takes no keys beyond {', '.join(self._key_names)}")
+            key_list += tail_to_argv(each_keys, self._each_key_columns, self.name)
+        if len(args) > len(self.args) or not self._arg_names.issuperset(args):
+            unknown = next(name for name in args if name not in self._arg_names)
+            taken = " ".join(arg.name for arg in self.args) or "none"
+            raise UsageError(f"{self.name}: it has no argument {unknown}; it takes: {taken}")
+        argv = [to_argv(args.get(arg.name), arg, self.name) for arg in self.args]
+        scalars = len(argv)
+        tail = tail_to_argv(rows, self.each, self.name) if self.each else list(rows)
+        if tail and not self.each:
+            raise UsageError(f"{self.name}: it takes no rows")
+        argv += tail  # type: ignore[arg-type]  # without `each` the tail is empty here
+        row_count = (len(argv) - scalars) // len(self.each) if self.each else 0
+        return Call(self, key_list, argv, row_count)
+
+    @cached_property
+    def _key_names(self) -> tuple[str, ...]:
+        return tuple(key.name for key in self.keys)
+
+    @cached_property
+    def _each_key_columns(self) -> tuple[Arg, ...]:
+        return tuple(Arg(key.name, "bytes") for key in self.keys_each)
+
+    @cached_property
+    def _arg_names(self) -> frozenset[str]:
+        return frozenset(arg.name for arg in self.args)
+
+    @cached_property
+    def _bare(self) -> Mapping[bytes, Answer]:
+        """Answers that are a word and nothing else, by the bytes of the reply: made once."""
+        plain = [word for word in self.returns.values() if not word.values and not word.rows]
+        return {word.word.encode(): Answer(word.word, word.text) for word in plain}
+
+    def _answer(self, reply: Any) -> Answer:
+        """One reply, `word` or `{word, value, …, rows}`, as an Answer."""
+        if isinstance(reply, bytes):
+            reply = [reply]
+        elif not isinstance(reply, list) or not reply or not isinstance(reply[0], bytes):
+            raise ScriptError(f"{self.path}:1: it returned {reply!r:.80}, which does not begin with a word")
+        if len(reply) == 1 and reply[0] in self._bare:
+            return self._bare[reply[0]]
+        word = self.returns.get(reply[0].decode("utf-8", "replace"))
+        if word is None:
+            declared = " ".join(self.returns)
+            raise ScriptError(f"{self.path}:1: it returned {reply[0]!r:.80}; the header declares: {declared}")
+        where = f"{self.path}:1: {word.word}"
+        given, expected = reply[1:], len(word.values) + bool(word.rows)
+        if len(given) < expected and not word.rows:  # Lua cuts a table at its first nil; `read` refuses needed ones
+            given += [None] * (expected - len(given))
+        if len(given) != expected:
+            raise ScriptError(f"{where} came with {len(given)} values; the header declares {expected}")
+        values = {arg.name: read(value, arg, where) for arg, value in zip(word.values, given, strict=False)}
+        rows = read_table(given[-1], word.rows, where) if word.rows else []
+        return Answer(word.word, word.text, values, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A script with its keys and arguments, ready to be sent; `row_count` rows stand in the tail."""
+
+    script: Script
+    keys: list[Wire]
+    argv: list[Wire]
+    row_count: int = 0
+
+    def command(self, read_only: bool) -> list[Wire]:
+        """The command by digest; `read_only` chooses EVALSHA_RO, which Redis has from 7 on."""
+        name = b"EVALSHA_RO" if read_only else b"EVALSHA"
+        return [name, self.script.sha, str(len(self.keys)), *self.keys, *self.argv]
+
+    def command_in_full(self, read_only: bool) -> list[Wire]:
+        """The command with the script's text, for a server that does not know the digest."""
+        name = b"EVAL_RO" if read_only else b"EVAL"
+        return [name, self.script.source, str(len(self.keys)), *self.keys, *self.argv]
+
+    def parse(self, reply: Any) -> Answer:
+        """The Answer in a reply of Redis. Raises ScriptError where it breaks the header."""
+        script = self.script
+        if not script.per_row:
+            return script._answer(reply)
+        if not isinstance(reply, list) or len(reply) != self.row_count:
+            count = len(reply) if isinstance(reply, list) else "no"
+            raise ScriptError(f"{script.path}:1: it returned {count} answers for {self.row_count} rows")
+        bare = script._bare
+        try:
+            each = [bare[item] if type(item) is bytes else script._answer(item) for item in reply]
+        except KeyError:
+            each = [script._answer(item) for item in reply]
+        return Answer("", each=each)
+
+
+def parse(text: str, path: str) -> Script:
+    """A script from its text; `path` names it in errors, and its last part without `.lua` is its name.
+
+    Raises ScriptError, `path:line: …`, when the header does not parse or the Lua below plainly breaks it.
+    """
+    header = parse_header(text, path)
+    check(header, text, path)
+    sha = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+    said = {name.name: getattr(header, name.name) for name in fields(header)}
+    return Script(**said, name=Path(path).stem, path=path, source=text, sha=sha)
+
+
+@cache
+def load(folder_name: str) -> dict[str, Script]:
+    """The scripts of a folder of `lua/` by name, in alphabetical order; read once. Raises ScriptError."""
+    tried = (Path(str(files("rqtui"))) / "lua", Path(__file__).resolve().parent.parent / "lua")
+    for root in tried:
+        paths = sorted((root / folder_name).glob("*.lua"))
+        if paths:
+            return {path.stem: parse(_text(path), f"lua/{folder_name}/{path.name}") for path in paths}
+    raise ScriptError(f"lua/{folder_name}:0: no scripts there; looked in {' and '.join(str(root) for root in tried)}")
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8")  # read_text would change line ends, and with them the digest
+    except (OSError, UnicodeDecodeError) as error:
+        raise ScriptError(f"{path}:1: it cannot be read: {error}") from error
+
+
+def run(client: Redis, call: Call) -> Answer:
+    """Send one call and return its answer. Raises the errors that `run_all` returns."""
+    [result] = run_all(client, (call,))
+    if isinstance(result, Exception):
+        raise result
+    return result
+
+
+def run_all(client: Redis, calls: Sequence[Call]) -> list[Answer | Exception]:
+    """Send calls in one pipeline (no transaction) and return an answer or an error for each, in order.
+
+    The client speaks RESP2 and does not decode (`server.connect` sees to both).
+    Scripts that the server does not know follow in a second trip with their text; they then run after the others.
+    Errors: Unreachable (nothing was done), Unknown (a change was sent, its reply was lost), Denied, WrongType,
+    Refused (by the script), ServerError, ScriptError. Nothing is sent again after a connection broke.
+    """
+    if not calls:
+        return []
+    try:
+        with _connection(client) as connection:
+            return _run_on(connection, client, calls)
+    except _NotConnected as error:
+        return [script_errors.from_connecting(error.reason) for _ in calls]
+
+
+class _NotConnected(Exception):
+    """No connection was there to send on, for this reason of redis-py's."""
+
+    def __init__(self, reason: exceptions.RedisError) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class _Lost:
+    """In place of a reply: the connection broke, for this reason, before it was read."""
+
+    reason: Exception
+    may_have_run: bool = True
+
+
+@contextmanager
+def _connection(client: Redis) -> Iterator[Any]:
+    """A connection that is established, so that what fails later has been sent.
+
+    redis-py raises the same errors for both, and sends again where its retries are on; hence not `execute_command`.
+    """
+    own: Any = client.connection
+    if own is not None:  # single_connection_client=True: the pool's own check of a stale connection is ours to make
+        lock: threading.RLock = client.single_connection_lock
+        with lock:
+            try:
+                _reconnect_if_stale(own)
+            except exceptions.RedisError as error:
+                raise _NotConnected(error) from error
+            yield own
+        return
+    pool: Any = client.connection_pool
+    try:
+        connection = pool.get_connection()
+    except exceptions.RedisError as error:
+        raise _NotConnected(error) from error
+    try:
+        yield connection
+    finally:
+        pool.release(connection)
+
+
+def _reconnect_if_stale(connection: Any) -> None:
+    connection.connect()
+    try:
+        stale = connection.can_read()
+    except (exceptions.ConnectionError, exceptions.TimeoutError, OSError):
+        stale = True
+    if stale:  # data nobody asked for, or the end of the stream
+        connection.disconnect()
+        connection.connect()
+
+
+_without_read_only: WeakSet[Any] = WeakSet()
+"""Connection pools whose server has no EVALSHA_RO: Redis 6.2 and fakeredis."""
+
+
+def _run_on(connection: Any, client: Redis, calls: Sequence[Call]) -> list[Answer | Exception]:
+    pool = client.connection_pool
+    enforced = pool not in _without_read_only
+    replies = _exchange(connection, [call.command(enforced and call.script.read_only) for call in calls])
+    again = [i for i, reply in enumerate(replies) if _is_unknown_to_server(reply)]
+    if any(not isinstance(replies[i], exceptions.NoScriptError) for i in again):
+        _without_read_only.add(pool)
+        enforced = False
+    if isinstance(replies[-1], _Lost):
+        second = [_Lost(replies[-1].reason, may_have_run=False)] * len(again)
+    else:
+        second = _exchange(
+            connection, [calls[i].command_in_full(enforced and calls[i].script.read_only) for i in again]
+        )
+    for i, reply in zip(again, second, strict=True):
+        replies[i] = reply
+    return [_result(connection, call, reply) for call, reply in zip(calls, replies, strict=True)]
+
+
+def _is_unknown_to_server(reply: Any) -> bool:
+    """NOSCRIPT, or a server without read-only calls: in both cases nothing ran."""
+    if not isinstance(reply, exceptions.ResponseError):
+        return False
+    text = str(reply).lower()
+    return isinstance(reply, exceptions.NoScriptError) or ("unknown command" in text and "evalsha_ro" in text)
+
+
+def _exchange(connection: Any, commands: Sequence[Sequence[Wire]]) -> list[Any]:
+    """Send commands at once and read as many replies; errors stand among them, `_Lost` where none came."""
+    replies: list[Any] = []
+    if not commands:
+        return replies
+    try:
+        connection.send_packed_command(connection.pack_commands(commands), check_health=False)
+        for _ in commands:
+            try:
+                replies.append(connection.read_response(disconnect_on_error=False))
+            except (exceptions.ResponseError, exceptions.AuthenticationError, exceptions.BusyLoadingError) as reply:
+                replies.append(reply)  # the last two are ConnectionErrors to redis-py, but replies all the same
+    except (exceptions.ConnectionError, exceptions.TimeoutError, exceptions.InvalidResponse, OSError) as error:
+        connection.disconnect()
+        replies += [_Lost(error)] * (len(commands) - len(replies))
+    except BaseException:
+        connection.disconnect()  # replies are still on their way; the next user of the connection would read them
+        raise
+    return replies
+
+
+def _result(connection: Any, call: Call, reply: Any) -> Answer | RqtuiError:
+    script = call.script
+    if isinstance(reply, _Lost):
+        may_have_run = reply.may_have_run and not script.read_only
+        return script_errors.from_lost_reply(reply.reason, script.name, may_have_run)
+    if isinstance(reply, Exception):
+        error = script_errors.from_reply(reply, script.name, script.path)
+        return _with_key(connection, call, error) if isinstance(error, WrongType) else error
+    try:
+        return call.parse(reply)
+    except ScriptError as error:
+        return error
+
+
+def _with_key(connection: Any, call: Call, error: RqtuiError) -> RqtuiError:
+    """A WrongType that names the key: TYPE of each is asked and compared with the header."""
+    script, each = call.script, call.script.keys_each
+    types = [key.type for key in script.keys]
+    types += [key.type for key in each] * ((len(call.keys) - len(types)) // len(each) if each else 0)
+    replies = _exchange(connection, [[b"TYPE", key] for key in call.keys])
+    for key, expected, found in zip(call.keys, types, replies, strict=True):
+        if isinstance(found, bytes) and found != b"none" and expected not in ("any", found.decode()):
+            name = key if isinstance(key, bytes) else key.encode("utf-8", "surrogateescape")
+            return script_errors.wrong_type(script.name, name, found.decode(), expected)
+    return error

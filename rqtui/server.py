@@ -1,0 +1,328 @@
+"""The way to a Redis: connect to a URL, say in words why that failed, and find out what stands there.
+
+The only module that sets connection options; everyone else gets a client from `connect()`. It sends nothing by itself
+but a name for `CLIENT LIST`; `probe()` asks. Scripts are run by `scripts.py`, servers are started by `embedded.py`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import re
+import socket
+import ssl
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from rqtui.errors import Denied, RqtuiError, Unreachable, UsageError
+
+if TYPE_CHECKING:
+    from redis import Redis
+
+DEFAULT_URL = "redis://localhost:6379"
+SCHEMES = ("redis", "rediss", "unix")
+# What a URL may set after its `?`; not retries, protocol or decoding, on which the meaning of an answer hangs.
+URL_OPTIONS = ("db", "username", "password", "client_name", "socket_timeout", "socket_connect_timeout")
+
+
+def connect(url: str, *, timeout_s: float = 5.0, block_s: float = 0.0, client_name: str = "rqtui") -> Redis:
+    """A client for `url` that has not connected yet: bytes in and out, RESP2, nothing is ever sent twice.
+
+    `timeout_s` bounds connecting and each reply; `block_s` is what a blocking command may wait on top of it.
+    Raises UsageError when the URL cannot be understood; connecting happens at the first command.
+    """
+    from redis import ConnectionPool, Redis
+    from redis.backoff import NoBackoff
+    from redis.retry import Retry
+
+    options = _url_options(url)
+    name = options.pop("client_name", client_name)
+    options["socket_timeout"] = options.get("socket_timeout", timeout_s) + block_s
+    options.setdefault("socket_connect_timeout", timeout_s)
+    # redis-py 8.1 retries by default, time-outs too: an EVAL whose reply was lost was sent 11 times (LIBRARIES, F1).
+    pool = ConnectionPool(
+        **options,
+        retry=Retry(NoBackoff(), 0),
+        retry_on_error=[],
+        protocol=2,
+        decode_responses=False,
+        health_check_interval=0,
+        driver_info=None,
+        redis_connect_func=_greeting(name),
+    )
+    return Redis.from_pool(pool)
+
+
+def _greeting(client_name: str) -> Callable[[Any], None]:
+    """What a new connection says: password and database, then its name, which an ACL may refuse without harm."""
+
+    def greet(connection: Any) -> None:
+        from redis.exceptions import ResponseError
+
+        connection.on_connect()
+        if client_name:
+            with contextlib.suppress(ResponseError):
+                connection.send_command("CLIENT", "SETNAME", client_name, check_health=False)
+                connection.read_response()
+
+    return greet
+
+
+def _url_options(url: str) -> dict[str, Any]:
+    """The keyword arguments that redis-py makes of `url`, after everything it would let pass silently was refused."""
+    from redis.connection import parse_url
+
+    shown = mask(url)
+    if not url.startswith(tuple(f"{scheme}://" for scheme in SCHEMES)):
+        raise UsageError(
+            f'"{shown}" is not the URL of a Redis: that starts with redis://, rediss:// (TLS) or unix://, '
+            f"as in {DEFAULT_URL}/0."
+        )
+    if any(character.isspace() or not character.isprintable() for character in url):
+        raise UsageError(f"The URL {shown!r} holds a space or a control character: write it as %20 or the like.")
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:  # its text quotes a part of the URL, which may be one of the password
+        raise UsageError(
+            f'The URL "{shown}" has no valid host and port. '
+            "In a password, / ? # @ and : are written %2F %3F %23 %40 and %3A."
+        ) from None
+    _refuse_unknown_options(shown, parts.query)
+    if parts.scheme == "unix" and not parts.path:
+        raise UsageError(f'The URL "{shown}" names no socket: write unix:///path/to/redis.sock.')
+    if parts.fragment:
+        raise UsageError(f'The URL "{shown}" has a part after #, which means nothing here; in a password write %23.')
+    if parts.scheme != "unix" and not re.fullmatch(r"/?|/\d+", unquote(parts.path)):
+        raise UsageError(f'The URL "{shown}" has no database number after the host: write {DEFAULT_URL}/0.')
+    try:
+        return dict(parse_url(url))  # type: ignore[no-untyped-call]
+    except ValueError as error:
+        raise UsageError(f'The URL "{shown}" cannot be used: {error}') from None
+
+
+def _refuse_unknown_options(shown: str, query: str) -> None:
+    for name in parse_qs(query, keep_blank_values=True):
+        if name not in URL_OPTIONS and not name.startswith("ssl_"):
+            raise UsageError(
+                f'The URL "{shown}" has the option {name!r}, which is not one of {", ".join(URL_OPTIONS)} and ssl_….'
+            )
+
+
+def mask(url: str) -> str:
+    """`url` without its passwords, also where it is no valid URL; for everything that a person or a log reads."""
+    secret_options = re.sub(r"([?&][^=&#]*(?:password|token|secret)[^=&#]*=)[^&#]*", r"\1***", url, flags=re.IGNORECASE)
+    # Up to the *last* @: an unquoted @ or / in a password must not show the rest of it.
+    return re.sub(r"(://[^:@/?#]*):.+@", r"\1:***@", secret_options, flags=re.DOTALL)
+
+
+def describe(error: BaseException, url: str = "") -> str:
+    """A sentence for a person: what failed where, and what to do. `url` names the place if the error does not."""
+    if isinstance(error, RqtuiError):
+        return str(error)
+    where = _where(url)
+    for cause in _causes(error):
+        for matches, sentence in _SENTENCES:
+            if matches(cause):
+                return _capitalised(sentence.format(where=where))
+    return _capitalised(f"{where} answered with an error: {error}")
+
+
+def _capitalised(sentence: str) -> str:
+    return f"T{sentence[1:]}" if sentence.startswith("the ") else sentence
+
+
+def _where(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        if parts.scheme == "unix":
+            return f"the socket {unquote(parts.path)}"
+        return f"{parts.hostname or 'localhost'}:{parts.port or 6379}" if url else "the server"
+    except ValueError:
+        return mask(url)
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """The error and what it was raised from, the deepest first: that one knows the errno."""
+    chain: list[BaseException] = []
+    link: BaseException | None = error
+    while link is not None and link not in chain:
+        chain.append(link)
+        link = link.__cause__ or link.__context__
+    yield from reversed(chain)
+
+
+def _errno(*codes: int) -> Callable[[BaseException], bool]:
+    return lambda error: isinstance(error, OSError) and error.errno in codes
+
+
+def _kind(kind: type[BaseException], text: str = "") -> Callable[[BaseException], bool]:
+    pattern = re.compile(text, re.IGNORECASE)
+    return lambda error: isinstance(error, kind) and pattern.search(str(error)) is not None
+
+
+def _says(text: str) -> Callable[[BaseException], bool]:
+    return _kind(Exception, text)
+
+
+_SENTENCES: tuple[tuple[Callable[[BaseException], bool], str], ...] = (
+    (
+        _kind(ssl.SSLCertVerificationError),
+        "{where} showed a TLS certificate that is not trusted. Name its authority with ?ssl_ca_certs=FILE.",
+    ),
+    (_kind(ssl.SSLError), "{where} does not speak TLS as expected. Without TLS the URL starts with redis://."),
+    (_kind(socket.gaierror), "The host name of {where} is not known. Check its spelling, and the network."),
+    (_errno(errno.ECONNREFUSED), "Nothing listens at {where}: connection refused. Start Redis, or give another URL."),
+    (_errno(errno.ENOENT), "Nothing stands at {where}. Start Redis with that unixsocket, or give another URL."),
+    (_errno(errno.EACCES, errno.EPERM), "This user may not open {where}. Check its permissions."),
+    (_errno(errno.EHOSTUNREACH, errno.ENETUNREACH), "There is no route to {where}. Check the network."),
+    (
+        _says("handshake operation timed out"),
+        "{where} did not answer in TLS. If it does not use TLS, the URL starts with redis://.",
+    ),
+    (_says("timeout connecting"), "{where} did not take the connection in time. Check host, port and firewall."),
+    (_says("max number of clients"), "{where} has as many clients as it allows (maxclients). Close some, or raise it."),
+    (_says("running in protected mode"), "{where} is in protected mode: set a password there to let other hosts in."),
+    (
+        _says("without any password configured|no password is set"),
+        "{where} has no password, but the URL gives one. Leave it out.",
+    ),
+    (
+        _says("WRONGPASS|invalid (?:username|password)"),
+        "{where} refused the password. Check user and password in the URL.",
+    ),
+    (
+        _says("NOAUTH|authentication required"),
+        "{where} wants a password: redis://:PASSWORD@HOST or redis://USER:PASSWORD@HOST.",
+    ),
+    (
+        _says("no permissions|NOPERM"),
+        "{where} denies this to this user. Its ACL has to allow the command and the keys.",
+    ),
+    (_says("db index|invalid database"), "{where} has no database of that number. Give a lower one after the host."),
+    (_says("loading the dataset"), "{where} is still loading its data. It will answer when it is done."),
+    (_says("read only replica|READONLY"), "{where} is a read-only replica. Connect to its primary to change anything."),
+    (_says("MISCONF"), "{where} refuses writes since it cannot save to its disk (MISCONF). Look at its log."),
+    (_says("OOM command not allowed"), "{where} is at its maxmemory: new jobs are refused until some are done."),
+    (
+        _says("protocol error|invalid response|unknown protocol"),
+        "What answers at {where} is not a Redis. Check host and port.",
+    ),
+    (
+        _says("closed by server|reset by peer|broken pipe"),
+        "{where} closed the connection. If it expects TLS, the URL starts with rediss://.",
+    ),
+    (_says("timeout|timed out"), "{where} did not answer in time. It may be busy, or out of reach."),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerInfo:
+    """What stands at the other end; what could not be asked is None, and `denied` names why."""
+
+    kind: str  # redis | valkey | fakeredis | unknown
+    version: str = ""
+    role: str = ""  # primary | replica
+    mode: str = ""  # standalone | cluster | sentinel
+    used_bytes: int | None = None
+    maxmemory_bytes: int | None = None  # 0 means no limit
+    policy: str = ""  # maxmemory-policy
+    is_persistent: bool | None = None  # an append-only file is kept, or snapshots are saved
+    clients: int | None = None
+    uptime_s: int | None = None
+    denied: tuple[str, ...] = ()  # "INFO: this user has no permissions …"
+
+    @property
+    def title(self) -> str:
+        """For people: `Valkey 9.1.2`."""
+        return " ".join(filter(None, [_TITLES.get(self.kind, "Redis?"), self.version]))
+
+
+_TITLES = {"redis": "Redis", "valkey": "Valkey", "fakeredis": "fakeredis"}
+_ROLES = {"master": "primary", "slave": "replica", "replica": "replica"}
+
+
+def probe(client: Redis, url: str = "") -> ServerInfo:
+    """Ask the server who it is: HELLO, INFO and CONFIG, each of which an ACL, a managed service or fakeredis may lack.
+
+    Raises Unreachable or Denied, in the words of `describe()`, when there is no talking to it at all.
+    """
+    _reach(client, url)
+    denied: list[str] = []
+    hello = _asked(client, url, denied, "HELLO")
+    info = _asked(client, url, denied, "INFO")
+    settings = _asked(client, url, denied, "CONFIG GET save")
+    return ServerInfo(
+        kind=_family(hello, info),
+        version=info.get("valkey_version") or hello.get("version") or info.get("redis_version") or "",
+        role=_ROLES.get(hello.get("role") or info.get("role", ""), ""),
+        mode=hello.get("mode") or info.get("redis_mode") or "",
+        used_bytes=_number(info, "used_memory"),
+        maxmemory_bytes=_number(info, "maxmemory"),
+        policy=info.get("maxmemory_policy", ""),
+        is_persistent=_is_persistent(info, settings),
+        clients=_number(info, "connected_clients"),
+        uptime_s=_number(info, "uptime_in_seconds"),
+        denied=tuple(denied),
+    )
+
+
+def _reach(client: Redis, url: str) -> None:
+    """Connect, greet, choose the database; what fails here fails for every command."""
+    from redis.exceptions import AuthenticationError, RedisError
+
+    try:
+        client.connection_pool.release(client.connection_pool.get_connection())
+    except AuthenticationError as error:
+        raise Denied(describe(error, url)) from error
+    except (RedisError, OSError) as error:
+        raise Unreachable(describe(error, url)) from error
+
+
+def _asked(client: Redis, url: str, denied: list[str], command: str) -> dict[str, str]:
+    """The reply to `command` as text by name; empty, and a line in `denied`, when the server refuses just that."""
+    from redis.exceptions import AuthenticationError, RedisError, ResponseError
+
+    try:
+        return _pairs(client.execute_command(*command.split()))  # type: ignore[no-untyped-call]
+    except AuthenticationError as error:
+        raise Denied(describe(error, url)) from error
+    except ResponseError as error:
+        if re.match("NOAUTH|authentication required", str(error), re.IGNORECASE):
+            raise Denied(describe(error, url)) from error
+        denied.append(f"{command}: {error}")
+        return {}
+    except (RedisError, OSError) as error:
+        raise Unreachable(describe(error, url)) from error
+
+
+def _text(value: object) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+def _pairs(reply: Any) -> dict[str, str]:
+    if isinstance(reply, Mapping):
+        return {_text(name): _text(value) for name, value in reply.items()}
+    return {_text(name): _text(value) for name, value in zip(reply[::2], reply[1::2], strict=False)}
+
+
+def _family(hello: Mapping[str, str], info: Mapping[str, str]) -> str:
+    named = hello.get("server", "") or info.get("server_name", "")
+    if "valkey_version" in info or named == "valkey":
+        return "valkey"
+    if named in _TITLES:
+        return named
+    return "redis" if "redis_version" in info else "unknown"
+
+
+def _number(info: Mapping[str, str], name: str) -> int | None:
+    value = info.get(name, "")
+    return int(value) if re.fullmatch(r"-?\d+", value) else None
+
+
+def _is_persistent(info: Mapping[str, str], settings: Mapping[str, str]) -> bool | None:
+    if info.get("aof_enabled") == "1" or settings.get("save"):
+        return True
+    return False if "aof_enabled" in info and "save" in settings else None

@@ -1,0 +1,244 @@
+"""Ticker: the one thread that talks to Redis for a screen.
+
+It owns an Engine, takes requests from an inbox, refreshes when the interval is over, and posts what it finds as plain
+messages. A key never waits for Redis: the screen puts a request into the inbox and goes on. Long work is a generator that
+is stepped once per turn; between the steps the inbox and the refresh have their say. While Redis is away the last picture
+stays, and it tries again after 1 1 2 3 5 8 13 s; a request ends the wait. Acts that wait when the link drops are answered
+`not sent` and never run later.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rqtui.engine import Engine
+from rqtui.errors import RqtuiError, ServerError
+from rqtui.loops import BACKOFF_S
+from rqtui.model import Focus, Job, Outcome, Ref, Snapshot
+
+DISCOVER_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Refreshed:
+    """A new picture."""
+
+    snapshot: Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Redis is away: why, since when (seconds by `time.monotonic`), and when it is tried again."""
+
+    error: str
+    since_s: float
+    next_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Acted:
+    """Outcomes of a verb, a message per chunk; `is_last` ends it. `error` says why nothing was sent."""
+
+    verb: str
+    ref: Ref
+    outcomes: tuple[Outcome, ...]
+    total: int
+    is_last: bool
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What a `call` gave back, or the error that it raised."""
+
+    key: object
+    result: Any = None
+    error: str = ""
+
+
+Message = Refreshed | Lost | Acted | Answered
+
+
+@dataclass(frozen=True, slots=True)
+class _Act:
+    verb: str
+    ref: Ref
+    jobs: tuple[Job, ...]
+    form: dict[str, object] = field(default_factory=dict)
+    place: str = ""  # all that stands there, instead of jobs
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    key: object
+    function: Callable[[Engine], Any]
+
+
+class Ticker:
+    """Runs `engine` on a thread; `post` gets messages there and must be safe to call from a thread.
+
+    `interval_s` is the time between refreshes; it widens by itself when a tick takes more than a tenth of it.
+    """
+
+    def __init__(self, engine: Engine, post: Callable[[Message], None], interval_s: float = 2.0) -> None:
+        self.engine, self.post = engine, post
+        self.interval_s = interval_s
+        self._focus = Focus()
+        self._inbox: queue.SimpleQueue[_Act | _Call | None] = queue.SimpleQueue()
+        self._tasks: list[tuple[_Act, Iterator[list[Outcome]]]] = []
+        self._discovery: Iterator[Any] | None = None
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._due_s = self._discover_s = 0.0
+        self._lost_s = 0.0
+        self._failures = 0
+
+    def start(self) -> None:
+        """Begins to tick."""
+        self._thread = threading.Thread(target=self._run, name="rqtui-ticker", daemon=True)
+        self._thread.start()
+
+    def stop(self, timeout_s: float = 2.0) -> None:
+        """Ends the thread; a request under way is waited for up to `timeout_s`."""
+        self._stop.set()
+        self._inbox.put(None)
+        if self._thread:
+            self._thread.join(timeout_s)
+
+    def look_at(self, focus: Focus) -> None:
+        """What the next pictures show; takes one at once."""
+        self._focus = focus
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Takes a picture as soon as possible; many requests make one."""
+        self._due_s = 0.0
+        self._inbox.put(None)
+
+    def act(self, verb: str, ref: Ref, jobs: Sequence[Job] = (), form: dict[str, object] | None = None) -> None:
+        """Does a verb; `Acted` messages follow."""
+        self._inbox.put(_Act(verb, ref, tuple(jobs), form or {}))
+
+    def act_on_place(self, verb: str, ref: Ref, place: str, form: dict[str, object] | None = None) -> None:
+        """Does a verb to all that stands in a place, in chunks; `Acted` messages follow."""
+        self._inbox.put(_Act(verb, ref, (), form or {}, place))
+
+    def call(self, key: object, function: Callable[[Engine], Any]) -> None:
+        """Runs a short function with the engine on this thread; one `Answered` with `key` follows."""
+        self._inbox.put(_Call(key, function))
+
+    def discover(self) -> None:
+        """Looks for new queues soon."""
+        self._discover_s = 0.0
+        self.refresh()
+
+    def cancel(self) -> None:
+        """Ends acts between two chunks; what was done stays done."""
+        self._tasks.clear()
+
+    # -- the thread -----------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            self._take_requests()
+            if self._stop.is_set():
+                return
+            try:
+                self._turn()
+            except ServerError as error:
+                self._lose(error)
+            except RqtuiError as error:
+                self.post(Answered("tick", error=str(error)))
+                self._due_s = time.monotonic() + self.interval_s
+
+    def _take_requests(self) -> None:
+        while True:
+            busy = bool(self._tasks or self._discovery) and not self._failures
+            wait_s = 0.0 if busy else max(0.0, self._due_s - time.monotonic())
+            try:
+                request = self._inbox.get(timeout=wait_s) if wait_s else self._inbox.get_nowait()
+            except queue.Empty:
+                return
+            if self._stop.is_set():
+                return
+            if isinstance(request, _Act):
+                self._begin(request)
+                self._due_s = min(self._due_s, time.monotonic())
+            elif isinstance(request, _Call):
+                self._answer(request)
+
+    def _begin(self, act: _Act) -> None:
+        if self._failures:
+            outcomes = tuple(Outcome(act.verb, job.id, "not sent", "Redis is away") for job in act.jobs)
+            self.post(Acted(act.verb, act.ref, outcomes, len(act.jobs), True, "Redis is away: nothing was sent"))
+            return
+        try:
+            if act.place:
+                steps = self.engine.acts_on_place(act.verb, act.ref, act.place, act.form)
+            else:
+                steps = self.engine.acts(act.verb, act.ref, act.jobs, act.form)
+            self._tasks.append((act, steps))
+        except RqtuiError as error:
+            self.post(Acted(act.verb, act.ref, (), len(act.jobs), True, str(error)))
+
+    def _answer(self, request: _Call) -> None:
+        try:
+            self.post(Answered(request.key, request.function(self.engine)))
+        except RqtuiError as error:
+            self.post(Answered(request.key, error=str(error)))
+
+    def _turn(self) -> None:
+        if self._tasks:
+            self._step_task()
+        if self._discovery is not None and next(self._discovery, None) is None:
+            self._discovery = None
+            self._due_s = 0.0
+        now = time.monotonic()
+        if now < self._due_s:
+            return
+        if now >= self._discover_s and self._discovery is None:
+            self._discover_s = now + DISCOVER_S
+            self._discovery = self.engine.discover()
+            if not self.engine.refs:  # the first picture waits for the names; later ones do not
+                for _chunk in self._discovery:
+                    pass
+                self._discovery = None
+        snapshot = self.engine.snapshot(self._focus)
+        self._failures, self._lost_s = 0, 0.0
+        wait_s = max(self.interval_s, 10 * snapshot.cost.ms / 1000)
+        self._due_s = time.monotonic() + wait_s
+        self.post(Refreshed(snapshot))
+
+    def _step_task(self) -> None:
+        act, steps = self._tasks[0]
+        try:
+            outcomes = next(steps, None)
+        except RqtuiError as error:
+            self._tasks.pop(0)
+            self.post(Acted(act.verb, act.ref, (), len(act.jobs), True, str(error)))
+            return
+        if outcomes is None:
+            self._tasks.pop(0)
+            self.post(Acted(act.verb, act.ref, (), len(act.jobs), True))
+            self._due_s = 0.0
+            return
+        self.post(Acted(act.verb, act.ref, tuple(outcomes), len(act.jobs), False))
+
+    def _lose(self, error: ServerError) -> None:
+        now = time.monotonic()
+        self._lost_s = self._lost_s or now
+        wait_s = BACKOFF_S[min(self._failures, len(BACKOFF_S) - 1)]
+        self._failures += 1
+        self._discovery = None
+        self._due_s = now + wait_s
+        for act, steps in self._tasks:
+            steps.close()  # type: ignore[attr-defined]
+            outcomes = tuple(Outcome(act.verb, job.id, "not sent", "Redis is away") for job in act.jobs)
+            self.post(Acted(act.verb, act.ref, outcomes, len(act.jobs), True, "Redis is away: the rest was not sent"))
+        self._tasks.clear()
+        self.post(Lost(str(error), self._lost_s, self._due_s))

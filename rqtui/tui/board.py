@@ -1,0 +1,282 @@
+"""The board of a queue: a pane per place, side by side from 120 columns, tabs below; a detail pane from 140."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Horizontal, VerticalScroll
+from textual.content import Content
+from textual.events import DescendantFocus, Resize
+from textual.widgets import Static
+
+from rqtui.layout import Layout
+from rqtui.model import Focus, Job, Page, PageWish, Place, Queue, Ref, Snapshot, State
+from rqtui.tui import display, jobs
+from rqtui.tui.rows import Piece
+from rqtui.tui.table import Table
+from rqtui.tui.view import Target, View
+
+WIDE = 120
+WITH_DETAIL = 140
+MARGIN = 20  # rows loaded beyond what is seen, so that a key finds them there
+
+
+class Pane(Table):
+    """The jobs of one place."""
+
+    def __init__(self, ref: Ref, place: Place) -> None:
+        super().__init__(jobs.COLUMNS[place.state], empty=jobs.EMPTY[place.state], id=f"pane-{place.name}")
+        self.ref, self.place = ref, place
+        self.offset_wanted = 0
+        self.whole_place = False
+        self.jobs: dict[bytes, Job] = {}
+        self.page: Page | None = None
+
+    def wish(self) -> PageWish:
+        """The page that it needs now."""
+        return PageWish(self.ref, self.place.name, self.offset_wanted, max(20, self.size.height) + 2 * MARGIN)
+
+    def show_page(self, page: Page, now_ms: int) -> None:
+        """Draws a page; jobs of earlier pages stay known as long as they are marked or under the cursor."""
+        keep = {*self.marks, self.cursor_id}
+        self.jobs = {id: job for id, job in self.jobs.items() if id in keep}
+        self.jobs.update((job.id, job) for job in page.jobs)
+        self.page = page
+        self.empty = page.error or jobs.EMPTY[self.place.state]
+        self.update([jobs.row(job, now_ms) for job in page.jobs], page.total, page.offset)
+
+    def job(self) -> Job | None:
+        """The job under the cursor."""
+        return self.jobs.get(self.cursor_id) if isinstance(self.cursor_id, bytes) else None
+
+    def chosen(self) -> list[Job]:
+        """The marked jobs, or the one under the cursor."""
+        marked = [self.jobs[id] for id in self.marks if isinstance(id, bytes) and id in self.jobs]
+        under = self.job()
+        return marked or ([under] if under and not self.is_cursor_gone else [])
+
+
+class Board(View):
+    """One queue."""
+
+    NAME = "board"
+    BINDINGS: ClassVar[list[BindingType]] = []
+
+    def __init__(self, ref: Ref, layout: Layout) -> None:
+        super().__init__()
+        self.ref, self.layout_of_queue = ref, layout
+        ready = next((place for place in layout.places if place.state is State.READY), layout.places[0])
+        self._current = ready.name
+        self._queue: Queue | None = None
+
+    def compose_view(self) -> ComposeResult:
+        """The panes and the detail, next to each other; what does not fit is hidden."""
+        with Horizontal(id="panes"):
+            for place in self.layout_of_queue.places:
+                yield Pane(self.ref, place)
+            with VerticalScroll(id="detail", classes="pane", can_focus=False):
+                yield Static("", id="detail-text")
+
+    def on_mount(self) -> None:
+        """The focus begins on ready."""
+        self.query_one("#detail").border_title = Content("job")
+        self._arrange()
+        self.pane().focus()
+
+    # -- panes ----------------------------------------------------------------------------------------------------
+
+    def panes(self) -> list[Pane]:
+        """All panes, in the order of the places."""
+        return list(self.query(Pane))
+
+    def pane(self) -> Pane:
+        """The pane that has the focus, or had it last."""
+        return self.query_one(f"#pane-{self._current}", Pane)
+
+    def _shown(self) -> list[Pane]:
+        if self.size.width < WIDE:
+            return [self.pane()]
+        narrowed = self.size.width < 200  # five panes and a detail need that much to be read
+        return [
+            pane
+            for pane in self.panes()
+            if not narrowed or pane is self.pane() or pane.place.state is not State.DONE or self._count(pane.place)
+        ]
+
+    def _count(self, place: Place) -> int:
+        return self._queue.count(place.name) if self._queue else 0
+
+    def _arrange(self) -> None:
+        shown = self._shown()
+        for pane in self.panes():
+            pane.display = pane in shown
+        self.query_one("#detail").display = self.size.width >= WITH_DETAIL
+        self._titles()
+
+    def _titles(self) -> None:
+        is_wide = self.size.width >= WIDE
+        for number, pane in enumerate(self.panes(), 1):
+            if is_wide:
+                count = self._count(pane.place)
+                hue = f"state-{pane.place.state}"
+                pane.set_title(Piece(f" {number} ", "muted"), Piece(pane.place.name, hue), Piece(f" {display.count(count)} ", "strong"))
+            elif pane is self.pane():
+                pane.set_title(*self._tabs())
+            pane.set_subtitle(*self._below(pane))
+
+    def _tabs(self) -> list[Piece]:
+        pieces = []
+        for number, pane in enumerate(self.panes(), 1):
+            is_current = pane is self.pane()
+            pieces.append(Piece(f" {number} ", "accented" if is_current else "muted"))
+            pieces.append(Piece(pane.place.name + " ", f"state-{pane.place.state}" if is_current else "muted"))
+        return pieces
+
+    def _below(self, pane: Pane) -> list[Piece]:
+        first, last = pane.in_sight
+        total = pane.page.total if pane.page else 0
+        words = []
+        if pane.whole_place:
+            words.append(f"all {display.count(total, width=12)} chosen")
+        elif pane.marks:
+            gone = sum(1 for id in pane.marks if id not in pane.jobs)
+            words.append(f"{len(pane.marks)} marked" + (f" ({gone} gone)" if gone else ""))
+        hint = jobs.subtitle(self._queue, pane.place.state)
+        if hint:
+            words.append(hint)
+        if total and pane is self.pane():
+            words.append(f"{first + 1}-{last} of {display.count(total, width=12)}")
+        if self.is_frozen:
+            words.append("frozen: p")
+        return [Piece(f" {' · '.join(words)} ", "muted")] if words else []
+
+    # -- what the app asks ----------------------------------------------------------------------------------------
+
+    def focus_wish(self, _refs: list[Ref]) -> Focus:
+        """The queue, the pages in sight, and the job of the detail pane."""
+        job = self.pane().job()
+        detail = self.query_one("#detail").display and job is not None
+        return Focus((self.ref,), tuple(p.wish() for p in self._shown()), (self.ref, job.id) if detail and job else None, 4096)
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Draws a new picture; while frozen the rows stand and only the counts run."""
+        self._queue = snapshot.queue(self.ref)
+        if not self.is_frozen:
+            for pane in self._shown():
+                page = snapshot.page(self.ref, pane.place.name)
+                if page is not None:
+                    pane.show_page(page, snapshot.taken_ms)
+        self._arrange()
+        self._show_detail(snapshot)
+
+    def _show_detail(self, snapshot: Snapshot) -> None:
+        detail = self.query_one("#detail")
+        if not detail.display:
+            return
+        job = self.pane().job()
+        if job and snapshot.job and snapshot.job.id == job.id:
+            job = snapshot.job
+        if job is None:
+            self.query_one("#detail-text", Static).update(Content.styled("no job under the cursor", "$muted"))
+            return
+        encoding, text = jobs.body(job)
+        parts = [
+            jobs.properties(job, snapshot.taken_ms),
+            Content.assemble("\n", ("life-line", "b $strong")),
+            jobs.life_line(job, max(20, detail.size.width - 2)),
+            Content.assemble("\n", ("body", "b $strong"), ("  " + encoding, "$muted")),
+            text,
+        ]
+        self.query_one("#detail-text", Static).update(Content("\n").join(parts))
+
+    def target(self) -> Target:
+        """What a verb would act on."""
+        pane = self.pane()
+        return Target(self.ref, pane.place.name, () if pane.whole_place else tuple(pane.chosen()), pane.whole_place, self._queue)
+
+    def dim(self, is_dim: bool) -> None:
+        """The connection is lost, or back."""
+        for pane in self.panes():
+            pane.dimmed = is_dim
+
+    def acted(self, ids: list[bytes]) -> None:
+        """Takes the marks off jobs that were acted on."""
+        pane = self.pane()
+        pane.whole_place = False
+        pane.unmark(ids)
+
+    # -- keys -----------------------------------------------------------------------------------------------------
+
+    def action_place(self, number: int) -> None:
+        """Goes to the place of that number."""
+        panes = self.panes()
+        if number <= len(panes):
+            self._go(panes[number - 1])
+
+    def action_pane(self, step: int) -> None:
+        """Goes to the next place, or the one before."""
+        panes = self.panes() if self.size.width < WIDE else self._shown()
+        self._go(panes[(panes.index(self.pane()) + step) % len(panes)])
+
+    def action_page(self, pages: int) -> None:
+        """Turns the page."""
+        self.pane().action_page(pages)
+
+    def action_mark_all(self) -> None:
+        """Chooses the whole place, also what is not loaded."""
+        self.pane().whole_place = not self.pane().whole_place
+        self._titles()
+        self.app_keys_changed()
+
+    def action_unmark(self) -> None:
+        """Chooses nothing."""
+        self.pane().whole_place = False
+        self.pane().set_marks(())
+
+    def _go(self, pane: Pane) -> None:
+        self._current = pane.place.name
+        self._arrange()
+        pane.focus()
+        self.look_again()
+
+    # -- events ---------------------------------------------------------------------------------------------------
+
+    def on_resize(self, _event: Resize) -> None:
+        """Side by side or tabs, as wide as it is."""
+        self._arrange()
+        self.look_again()
+
+    def on_descendant_focus(self, event: DescendantFocus) -> None:
+        """A click on a pane makes it the current one."""
+        if isinstance(event.widget, Pane) and event.widget.place.name != self._current:
+            self._current = event.widget.place.name
+            self._arrange()
+            self.look_again()
+        self.app_keys_changed()
+
+    def on_table_moved(self, _event: Table.Moved) -> None:
+        """The detail follows the cursor."""
+        self.app_keys_changed()
+        self._titles()
+        if self.query_one("#detail").display:
+            self.look_soon()
+
+    def on_table_marked(self, _event: Table.Marked) -> None:
+        """The frame says how many."""
+        self._titles()
+        self.app_keys_changed()
+
+    def on_table_wanted(self, event: Table.Wanted) -> None:
+        """Another part of the list is needed."""
+        if isinstance(event.table, Pane):
+            event.table.offset_wanted = max(0, event.offset - MARGIN)
+            self.look_again()
+
+    def on_table_opened(self, event: Table.Opened) -> None:
+        """Enter opens the job."""
+        pane = event.table
+        job = pane.job() if isinstance(pane, Pane) else None
+        if job:
+            self.open_job(self.ref, job)

@@ -1,0 +1,203 @@
+"""A job's body as text to look at: indented JSON, msgpack, UTF-8, or a hex dump, with secrets masked.
+
+Bodies are bytes from strangers: they are shown, never executed or unpickled, every line is `safe`, and no more than
+64 kB are looked at, so a body of 30 MB or one nested a million deep costs what a small one does. The JSON is
+indented token by token: numbers, repeated keys and their order stand as they were sent. What is shown here is never
+what is edited or sent again; that is the raw body.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from rqtui.tui.safe import safe, safe_lines
+
+MASK = "••••••••"
+MOST_BYTES = 64 * 1024
+_MOST_CHARS = 4 * MOST_BYTES  # what indenting may make of them
+_MOST_INDENT = 24  # levels; deeper ones stand below each other
+_SECRET = re.compile(r"password|passwd|token|secret|authorization|cookie", re.IGNORECASE)
+
+
+class BodyView(NamedTuple):
+    """`encoding` is json, msgpack, utf-8, hex or empty; `text` has lines, all of them safe to print."""
+
+    encoding: str
+    text: str
+
+
+def body_view(body: bytes, revealed: bool = False, most_bytes: int = MOST_BYTES) -> BodyView:
+    """How `body` looks. Values whose key speaks of a password, token, secret, authorization or cookie are masked
+    unless `revealed`; the last line says so when only the first `most_bytes` are shown."""
+    if not body:
+        return BodyView("empty", "")
+    head = body[:most_bytes]
+    cut = f"\n… the first {len(head)} of {len(body)} bytes" if len(head) < len(body) else ""
+    encoding, text = _decode(head, is_cut=bool(cut), revealed=revealed)
+    return BodyView(encoding, text + cut)
+
+
+def mask_text(text: str) -> str:
+    """`text` with the values behind `password=`, `"token": ` and their like masked; for text that is no JSON."""
+    return _PAIR.sub(lambda found: found["key"] + MASK, text)
+
+
+def is_secret(key: str) -> bool:
+    """Whether what stands under `key` should not be on a screen."""
+    return bool(_SECRET.search(key))
+
+
+# Every repetition in front of the value is bounded: without that, 64 kB of one letter took two minutes.
+_PAIR = re.compile(
+    r"""(?P<key>(?:password|passwd|token|secret|authorization|cookie)[\w.-]{0,64}["']?\s{0,8}[:=]\s{0,8})
+        (?: "(?:[^"\\]|\\.)*"? | '[^']*'? | [\[{].*      # a string; or a list or an object: to the end
+          | (?<=:\ )[^\n,;&"'}\]]+ | [^\s,;&"'}\]]+ )    # `Authorization: Bearer x` to the end of the line; a word
+    """,
+    re.IGNORECASE | re.VERBOSE | re.DOTALL,
+)
+
+
+def _decode(head: bytes, is_cut: bool, revealed: bool) -> tuple[str, str]:
+    text = _utf8(head, is_cut)
+    if text is not None and _is_json(text, is_cut):
+        return "json", _indented(text, revealed)
+    if text is not None and not _is_binary(text):
+        return "utf-8", "\n".join(safe_lines(text if revealed else mask_text(text)))
+    if not is_cut and (packed := _unpacked(head)) is not None:
+        return "msgpack", _indented(packed, revealed)
+    return "hex", _hex_dump(head)
+
+
+def _utf8(head: bytes, is_cut: bool) -> str | None:
+    try:
+        return head.decode()
+    except UnicodeDecodeError as error:
+        # The cut may have split the last character.
+        return head[: error.start].decode() if is_cut and len(head) - error.start < 4 else None
+
+
+def _is_binary(text: str) -> bool:
+    controls = sum(char < " " and char not in "\n\r\t\x1b" for char in text[:4096])
+    return controls * 10 > min(len(text), 4096)
+
+
+# ── JSON ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"?|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
+
+
+def _is_json(text: str, is_cut: bool) -> bool:
+    start = text.lstrip()[:1]
+    if is_cut:
+        return start != "" and start in "{["
+    if not start or start not in '{["-0123456789tfnNI':
+        return False
+    try:
+        json.loads(text, parse_int=str)  # str: an integer of 5000 digits is fine to look at
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _indented(text: str, revealed: bool) -> str:
+    """JSON with a line per member; written from its tokens, so it works for the first half of a document too."""
+    written: list[str] = []
+    length = 0
+    for piece in _pieces(text, revealed):
+        written.append(piece)
+        length += len(piece)
+        if length > _MOST_CHARS:
+            written.append("\n…")
+            break
+    return "".join(written)
+
+
+def _pieces(text: str, revealed: bool) -> Iterator[str]:
+    depth = 0
+    before = ""  # the token before; a value follows `:`, a key `{` or `,`
+    key = ""
+    hidden = -1  # the depth at which the value of a secret key began, while it lasts
+    for match in _TOKEN.finditer(text):
+        token = match[0]
+        opens, closes = token in "{[", token in "}]"
+        depth -= closes
+        if hidden >= 0:
+            hidden = -1 if token in ",}]" and depth + closes <= hidden else hidden
+        if hidden >= 0:
+            depth += opens
+            continue
+        if closes or (before and before in "{[,"):
+            yield "" if closes and before in "{[" else _new_line(depth)
+        if before == ":" and not revealed and is_secret(key):
+            yield MASK
+            hidden = depth
+            depth += opens
+            before = token if not opens else "}"
+            continue
+        shown = _string(token) if token.startswith('"') else safe(token)
+        yield shown + (" " if token == ":" else "")
+        key = shown if token.startswith('"') else key
+        depth += opens
+        before = token
+
+
+def _new_line(depth: int) -> str:
+    return "\n" + "  " * min(max(depth, 0), _MOST_INDENT)
+
+
+def _string(token: str) -> str:
+    """A JSON string with its `\\u00e9` written out; its control characters stay escaped."""
+    try:
+        return safe(json.dumps(json.loads(token), ensure_ascii=False))
+    except ValueError:
+        return safe(token)  # cut in the middle, or not quite JSON
+
+
+# ── msgpack, hex ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _unpacked(head: bytes) -> str | None:
+    """`head` as JSON text if it is one msgpack map or array and nothing else."""
+    if not (0x80 <= head[0] <= 0x9F or 0xDC <= head[0] <= 0xDF):
+        return None
+    import msgpack  # late: most queues carry JSON
+
+    try:
+        value = msgpack.unpackb(head, strict_map_key=False, raw=False, unicode_errors="surrogateescape")
+        return json.dumps(_named(value), default=_other, ensure_ascii=False)
+    except (ValueError, TypeError, RecursionError, msgpack.exceptions.UnpackException):
+        return None
+
+
+def _named(value: object) -> object:
+    """The same with text for keys: JSON has no other, and msgpack has every kind."""
+    if isinstance(value, dict):
+        return {key if isinstance(key, str) else str(_plain(key)): _named(each) for key, each in value.items()}
+    return [_named(each) for each in value] if isinstance(value, list) else value
+
+
+def _plain(key: object) -> object:
+    return _other(key) if isinstance(key, bytes) else key
+
+
+def _other(value: object) -> str:
+    if not isinstance(value, bytes):
+        return str(value)
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return "base64:" + base64.b64encode(value).decode()
+
+
+def _hex_dump(head: bytes) -> str:
+    """Offset, sixteen bytes, and the letters among them."""
+    lines = []
+    for start in range(0, len(head), 16):
+        row = head[start : start + 16]
+        letters = "".join(chr(byte) if 0x20 <= byte < 0x7F else "." for byte in row)
+        lines.append(f"{start:08x}  {row[:8].hex(' '):<23}  {row[8:].hex(' '):<23}  {letters}")
+    return "\n".join(lines)

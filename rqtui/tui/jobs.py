@@ -1,0 +1,183 @@
+"""Jobs as rows of a table and as words: what a place shows of a job, what a job's page says of it.
+
+Pure: from `model.Job` to rows, and to `Content` with the theme's variables. All data goes through `display.safe`.
+"""
+
+from __future__ import annotations
+
+from textual.content import Content
+
+from rqtui.model import Job, Queue, State
+from rqtui.tui import display
+from rqtui.tui.rows import Cell, Column, Piece, Row
+
+_ID = Column("id", "id", 8, weight=1)
+_NAME = Column("name", "job", 9, weight=3, drop=2)
+_TRIED = Column("tried", "tried", 5, align="right", drop=4)
+_ERROR = Column("error", "last error", 14, weight=6, drop=6)
+_WORKER = Column("worker", "worker", 8, weight=1, drop=5)
+
+
+def _when(title: str) -> Column:
+    return Column("when", title, 6, align="right", style="muted")
+
+
+COLUMNS: dict[State, tuple[Column, ...]] = {
+    State.SCHEDULED: (_ID, _NAME, _when("due in"), _TRIED, _ERROR),
+    State.READY: (_ID, _NAME, _when("waits"), _TRIED, _ERROR),
+    State.RESERVED: (_ID, _NAME, Column("lease", "lease", 4, drop=3), _when("left"), _TRIED, _WORKER),
+    State.DONE: (_ID, _NAME, _when("ended"), _TRIED, _WORKER),
+    State.DEAD: (_ID, _NAME, _when("died"), _TRIED, _ERROR),
+}
+EMPTY: dict[State, str] = {
+    State.SCHEDULED: "nothing is due later",
+    State.READY: "nothing waits: N adds a job",
+    State.RESERVED: "no worker holds a job",
+    State.DONE: "no finished job is kept",
+    State.DEAD: "no job has died",
+}
+
+
+def row(job: Job, now_ms: int, default_ttr_ms: int = 30_000) -> Row:
+    """The line of a job in the columns of its state."""
+    cells = tuple(_CELLS[column.key](job, now_ms, default_ttr_ms) for column in COLUMNS[job.state])
+    return Row(job.id, cells)
+
+
+def _id(job: Job, _now_ms: int, _ttr_ms: int) -> Cell:
+    return display.safe(job.id) if len(job.id) <= 64 else display.elide_middle(display.safe(job.id), 64)
+
+
+def _name(job: Job, _now_ms: int, _ttr_ms: int) -> Cell:
+    if job.problem:
+        return Piece(job.problem, "state-dead")
+    return display.safe(job.name) if job.name else Piece(display.ZERO, "muted")
+
+
+def left_ms(job: Job, now_ms: int) -> int | None:
+    """The number that a place's time column shows: until due, waiting since, left of the lease, since the end."""
+    since = job.since_ms
+    if job.state is State.SCHEDULED and job.due_ms is not None:
+        return job.due_ms - now_ms
+    if job.state is State.RESERVED and job.deadline_ms is not None:
+        return job.deadline_ms - now_ms
+    return max(0, now_ms - since) if since is not None else None
+
+
+def _time(job: Job, now_ms: int, _ttr_ms: int) -> Cell:
+    ms = left_ms(job, now_ms)
+    is_late = ms is not None and ms < 0
+    return Piece(display.age(ms), "state-dead" if is_late else "muted")
+
+
+def _lease(job: Job, now_ms: int, ttr_ms: int) -> Cell:
+    left = left_ms(job, now_ms) or 0
+    whole = (job.deadline_ms - job.reserved_ms) if job.deadline_ms and job.reserved_ms else ttr_ms
+    used, rest = display.lease_bar(left, max(1, whole), 4)
+    return (Piece(used, "state-dead" if left < 0 else "state-reserved"), Piece(rest, "muted"))
+
+
+def _tried(job: Job, _now_ms: int, _ttr_ms: int) -> Cell:
+    if not job.attempts:
+        return Piece(display.ZERO, "muted")
+    return f"{job.attempts}/{job.max_attempts or '?'}"
+
+
+def _error(job: Job, _now_ms: int, _ttr_ms: int) -> Cell:
+    return Piece(display.safe(last_line(job.error)), "state-dead") if job.error else ""
+
+
+def _worker(job: Job, _now_ms: int, _ttr_ms: int) -> Cell:
+    return display.safe(job.worker)
+
+
+_CELLS = {
+    "id": _id,
+    "name": _name,
+    "when": _time,
+    "lease": _lease,
+    "tried": _tried,
+    "error": _error,
+    "worker": _worker,
+}
+
+
+def last_line(error: str) -> str:
+    """Of a traceback the line that says what happened; the only line of any other error."""
+    lines = [line for line in error.splitlines() if line.strip()]
+    return lines[-1].strip() if lines else ""
+
+
+# -- a job's page ------------------------------------------------------------------------------------------------------
+
+
+def properties(job: Job, now_ms: int) -> Content:
+    """What is known of a job, a line each."""
+    until = {State.SCHEDULED: "due in", State.READY: "waits for", State.RESERVED: "lease ends in", State.DEAD: "died before"}
+    hue = f"$state-{job.state}"
+    lines: list[tuple[str, Content | str]] = [
+        ("id", Content.styled(display.safe(job.id), "$strong")),
+        ("job", display.safe(job.name) or display.ZERO),
+        ("place", Content.styled(job.place, hue)),
+        (until.get(job.state, "ended before"), display.age(left_ms(job, now_ms))),
+        ("attempts", f"{job.attempts} of {job.max_attempts or '?'}"),
+        ("priority", str(job.priority)),
+        ("lease", display.age(job.ttr_ms) if job.ttr_ms else "the queue's"),
+        ("worker", display.safe(job.worker) or display.ZERO),
+        ("body", display.size(job.body_bytes)),
+    ]
+    if job.cancelled:
+        lines.append(("cancel", Content.styled("asked for, its worker learns it soon", "$state-reserved")))
+    if job.problem:
+        lines.append(("problem", Content.styled(job.problem, "$state-dead")))
+    made = [Content.assemble((f"{label:<14}", "$muted"), value) for label, value in lines]
+    return Content("\n").join(made)
+
+
+def life_line(job: Job, width: int = 60) -> Content:
+    """What happened to a job, from its record and its errors: a line per event, the newest last."""
+    events: list[tuple[int, str, str]] = []
+    if job.enqueued_ms is not None:
+        events.append((job.enqueued_ms, "$data", "enqueued"))
+    for attempt in job.history:
+        events.append((attempt.start_ms, "$state-reserved", f"reserved by {display.safe(attempt.worker) or 'nobody named'}"))
+        lasted = display.duration(attempt.end_ms - attempt.start_ms)
+        events.append((attempt.end_ms, "$state-dead", f"{display.safe(last_line(attempt.error))} (after {lasted})"))
+    if job.state is State.RESERVED and job.reserved_ms:
+        events.append((job.reserved_ms, "$state-reserved", f"reserved by {display.safe(job.worker) or 'nobody named'}"))
+    if job.state is State.SCHEDULED and job.due_ms is not None:
+        events.append((job.due_ms, "$state-scheduled", "due"))
+    if job.state is State.READY and job.since_ms is not None:
+        events.append((job.since_ms, "$state-ready", "ready"))
+    if job.state is State.DEAD and job.since_ms is not None:
+        events.append((job.since_ms, "$state-dead", "dead"))
+    if job.state is State.DONE and job.since_ms is not None:
+        events.append((job.since_ms, "$state-done", "done"))
+    made = []
+    for at_ms, hue, words in events:
+        text = display.fit(words, max(8, width - 11)).rstrip()
+        made.append(Content.assemble((display.clock(at_ms), "$muted"), " ", ("●", hue), " ", text))
+    return Content("\n").join(made)
+
+
+def body(job: Job, revealed: bool = False) -> tuple[str, Content]:
+    """How the body is encoded, and its text; one that was not fetched says how long it is."""
+    if job.body is None:
+        return "omitted", Content.styled(f"{display.size(job.body_bytes)}: Enter shows it", "$muted")
+    view = display.body_view(job.body, revealed)
+    return view.encoding, Content(view.text)
+
+
+def subtitle(queue: Queue | None, state: State) -> str:
+    """What the frame of a place says below: what happens next there."""
+    if queue is None:
+        return ""
+    if state is State.SCHEDULED and queue.overdue:
+        return f"{queue.overdue} due, waiting for a dispatcher"
+    if state is State.SCHEDULED and queue.next_due_ms is not None:
+        return f"next due in {display.age(queue.next_due_ms)}"
+    if state is State.RESERVED and queue.expired:
+        return f"{queue.expired} expired, waiting for a reaper"
+    if state is State.READY and queue.paused:
+        return "paused: P resumes"
+    return ""

