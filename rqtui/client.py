@@ -13,16 +13,17 @@ A body is encoded by the queue's codec. Durations are seconds or text such as `5
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from operator import itemgetter
 from threading import Event
+from types import MappingProxyType
 from typing import Any, Self
 
 from redis import Redis, exceptions
 
-from rqtui import durations, durability, names
+from rqtui import durability, durations, names
 from rqtui.codecs import BYTES, JSON, MSGPACK, Codec
 from rqtui.consumer import BATCH, Consumer
 from rqtui.durations import Duration
@@ -36,7 +37,9 @@ __all__ = ["BYTES", "JSON", "MSGPACK", "Codec", "Consumer", "Job", "Put", "Queue
 
 MOST = 1000  # jobs in one call, as the scripts have it
 MOST_BYTES = 4_000_000  # of bodies in one call of put_many: Redis runs nothing else meanwhile
+ID_BYTES = 512
 REGISTER_S = 60.0  # how often a producer puts its queue's name on the list: purging the queue takes it off
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 OPTIONS = ("name", "delay", "due", "priority", "ttr", "max_attempts", "backoff", "keep")
 
 
@@ -98,7 +101,7 @@ class Queue:
         row = self._in_order({**self._columns(given), "id": job_id, "body": encoded})
         call = self.call("enqueue", {}, [row])
         word = self._enqueue(call, durable).each[0].word
-        return Put(_text(job_id), word)
+        return Put(_text(job_id), "moved" if id is None else word)  # an id of ours can only exist by our own first try
 
     def put_many(self, items: Iterable[Any], **options: Any) -> list[Put]:
         """Enqueue many jobs in as few calls as their size allows; the answers stand in the order of `items`.
@@ -115,7 +118,11 @@ class Queue:
         rows: list[dict[str, Any]] = []
         size = 0
         for number, item in enumerate(items, 1):
-            row = self._described(item, number, options) if isinstance(item, dict) else {**common, "body": self.codec.encode(item)}
+            row = (
+                self._described(item, number, options)
+                if isinstance(item, dict)
+                else {**common, "body": self.codec.encode(item)}
+            )
             rows.append(row)
             size += len(row["body"])
             if len(rows) >= MOST or size >= MOST_BYTES:
@@ -135,12 +142,13 @@ class Queue:
         return row
 
     def _put_rows(self, rows: list[dict[str, Any]]) -> list[Put]:
-        fresh = iter(new_ids(sum(row["id"] is None for row in rows)))
-        for row in rows:
-            if row["id"] is None:
-                row["id"] = next(fresh)
+        nameless = [row for row in rows if row["id"] is None]
+        for row, new_id in zip(nameless, new_ids(len(nameless)), strict=True):
+            row["id"] = new_id
         answer = self._enqueue(self.call("enqueue", {}, list(map(self._in_order, rows))), False)
-        return [Put(_text(row["id"]), answer.word) for row, answer in zip(rows, answer.each, strict=True)]
+        if len(nameless) == len(rows):
+            return [Put(row["id"], "moved") for row in rows]
+        return [Put(_text(row["id"]), one.word) for row, one in zip(rows, answer.each, strict=True)]
 
     def _columns(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Options of `put` as columns of the script."""
@@ -155,7 +163,7 @@ class Queue:
         return columns
 
     def _enqueue(self, call: Call, durable: bool) -> Answer:
-        """Send it; once more when the reply was lost, since a job that got in answers `exists` then and stays as it is."""
+        """Send it; once more when the reply was lost: a job that got in answers `exists` then and stays as it is."""
         send = durability.run_durably if durable else run
         try:
             answer = send(self.client, call)
@@ -184,7 +192,7 @@ class Queue:
         began_s = time.monotonic()
         ttr_ms = None if ttr is None else durations.parse(ttr, "ttr")
         answer = self._run("reserve", {"limit": n, "worker": worker, "ttr_ms": ttr_ms})
-        return [Job(self, *row, None, began_s) for row in answer.rows]
+        return [Job(self, *row, began_s=began_s) for row in answer.rows]
 
     def pull(self, n: int = 1) -> list[Job]:
         """Take up to `n` ready jobs for good: at most once, no lease, nothing to settle. The jobs have no token."""
@@ -197,7 +205,7 @@ class Queue:
         worker: str | None = None,
         burst: bool = False,
         stop: Event | None = None,
-    ) -> Iterator[Job]:
+    ) -> Generator[Job, None, None]:
         """Jobs one by one, waiting for them without polling; leases are extended while the loop runs.
 
         `ttr`: how long a lease lasts without a beat. `batch`: claim at most so many at once; fewer when jobs are slow.
@@ -257,7 +265,11 @@ class Queue:
         """Give a scheduled or ready job another time: moved, wrong_place or gone."""
         if (delay is None) == (due is None):
             raise UsageError("reschedule needs a delay or a due time: one of them.")
-        when = {"due_ms": durations.instant(due)} if due is not None else {"delay_ms": durations.parse(delay or 0, "delay")}
+        when = (
+            {"due_ms": durations.instant(due)}
+            if due is not None
+            else {"delay_ms": durations.parse(delay or 0, "delay")}
+        )
         return self._act("reschedule", id, when)
 
     def reprioritise(self, id: str | bytes, priority: int) -> str:
@@ -275,7 +287,7 @@ class Queue:
         return self._run("resume").word
 
     def configure(self, **settings: object) -> None:
-        """Change settings (`ttr_ms=60000`; None brings the default back). Raises Refused, which names what is allowed."""
+        """Change settings (`ttr_ms=60000`; None brings the default back). Raises Refused, naming what is allowed."""
         self._run("configure", {}, [(name, None if value is None else str(value)) for name, value in settings.items()])
 
     def counts(self) -> dict[str, Any]:
@@ -284,7 +296,7 @@ class Queue:
 
     # What jobs and consumers use
 
-    def call(self, verb: str, args: Mapping[str, object] = {}, rows: Iterable[Sequence[object]] = ()) -> Call:
+    def call(self, verb: str, args: Mapping[str, object] = _NOTHING, rows: Iterable[Sequence[object]] = ()) -> Call:
         """A call of the script `verb` on the keys of this queue."""
         return self._scripts[verb].call(self.keys, args, rows)
 
@@ -305,8 +317,30 @@ class Queue:
     def __repr__(self) -> str:
         return f"<Queue {self.name}>"
 
-    def _run(self, verb: str, args: Mapping[str, object] = {}, rows: Iterable[Sequence[object]] = ()) -> Answer:
+    def _run(self, verb: str, args: Mapping[str, object] = _NOTHING, rows: Iterable[Sequence[object]] = ()) -> Answer:
         return run(self.client, self.call(verb, args, rows))
 
     def _act(self, verb: str, id: str | bytes, args: Mapping[str, object], *columns: object) -> str:
         return self._run(verb, args, [(_checked_id(id), *columns)]).each[0].word
+
+
+_AS_COLUMNS: Mapping[str, Callable[[Any], dict[str, Any]]] = {
+    "delay": lambda value: {"delay_ms": durations.parse(value, "delay")},
+    "due": lambda value: {"due_ms": durations.instant(value)},
+    "ttr": lambda value: {"ttr_ms": durations.parse(value, "ttr")},
+    "keep": lambda value: {"keep_ms": durations.parse(value, "keep")},
+    "backoff": lambda value: dict(zip(("backoff_ms", "backoff_cap_ms"), durations.parse_range(value), strict=True)),
+}
+
+
+def _checked_id(id: str | bytes) -> bytes:
+    if not isinstance(id, str | bytes):
+        raise UsageError(f"An id is text or bytes, not {type(id).__name__}.")
+    encoded = id if isinstance(id, bytes) else id.encode("utf-8", "surrogateescape")
+    if not 1 <= len(encoded) <= ID_BYTES:
+        raise UsageError(f"An id has 1 to {ID_BYTES} bytes; this one has {len(encoded)}.")
+    return encoded
+
+
+def _text(id: str | bytes) -> str:
+    return id if isinstance(id, str) else id.decode("utf-8", "surrogateescape")

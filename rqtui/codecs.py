@@ -38,10 +38,14 @@ class Codec:
         try:
             return self.from_bytes(raw)
         except Exception as error:
-            raise CodecError(f"This body ({len(raw)} bytes) is not {self.name}: {error}. Its bytes are in job.raw.") from error
+            raise CodecError(
+                f"This body ({len(raw)} bytes) is not {self.name}: {error}. Its bytes are in job.raw."
+            ) from error
 
 
-_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False)  # json.dumps would make one per call
+_json = json.JSONEncoder(
+    separators=(",", ":"), ensure_ascii=False, allow_nan=False
+)  # json.dumps would make one per call
 
 
 def _json_to_bytes(body: Any) -> bytes:

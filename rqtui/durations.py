@@ -40,7 +40,7 @@ def parse_range(value: Duration | tuple[Duration, Duration], what: str = "a back
     """The two durations in `1s..1h` or `("1s", "1h")`; the second is None where only one is given."""
     first, last = value, None
     if isinstance(value, tuple):
-        if len(value) != 2:  # noqa: PLR2004 (a pair)
+        if len(value) != 2:
             raise UsageError(f"{what} is one duration or two, not {len(value)}.")
         first, last = value
     elif isinstance(value, str) and ".." in value:
@@ -65,7 +65,9 @@ def instant(value: datetime | int, what: str = "due") -> int:
     else:
         raise UsageError(f"{what} is an aware datetime, or whole milliseconds since 1970, not {_short(value)}.")
     if not 0 <= ms <= LATEST_MS:
-        raise UsageError(f"{what} lies between 1970 and 2255 (milliseconds since 1970), which {_short(value)} does not.")
+        raise UsageError(
+            f"{what} lies between 1970 and 2255 (milliseconds since 1970), which {_short(value)} does not."
+        )
     return ms
 
 
@@ -82,4 +84,4 @@ def _milliseconds(value: object, what: str) -> float:
 
 def _short(value: object) -> str:
     shown = repr(value)
-    return shown if len(shown) <= 60 else shown[:59] + "…"  # noqa: PLR2004 (a sentence, not a dump)
+    return shown if len(shown) <= 60 else shown[:59] + "…"

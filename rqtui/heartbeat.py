@@ -1,6 +1,6 @@
-"""The thread beside a consumer: it extends the leases held, beats for the worker, and sends what has waited too long.
+"""The thread beside a consumer: it extends the leases, beats for the worker, and sends what has waited too long.
 
-One call extends all leases when the first has used up a third of its time; a worker beats each third of its time to live.
+One call extends all leases when the first has used up a third of its time; a worker beats at each third of its own.
 It never dies of an error: while Redis is away it tries once a second, and jobs learn by the clock that they are lost.
 """
 
@@ -114,7 +114,9 @@ class Heartbeat:
         parcels = self._waiting_parcels()
         leases = self._leases_to_extend(now_s)
         extends = [
-            self._make_call("extend", {"ttr_ms": self._ttr_ms}, [(job.id_bytes, job.token) for job in leases[at : at + BATCH]])
+            self._make_call(
+                "extend", {"ttr_ms": self._ttr_ms}, [(job.id_bytes, job.token) for job in leases[at : at + BATCH]]
+            )
             for at in range(0, len(leases), BATCH)
         ]
         beats = [self._beat()] if now_s >= self._next_beat_s else []

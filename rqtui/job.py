@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 import traceback
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -29,7 +30,7 @@ class Home(Protocol):
     name: str
     codec: Codec
 
-    def settle(self, verb: str, job: Job, args: dict[str, object], *columns: object) -> Answer:
+    def settle(self, verb: str, job: Job, args: Mapping[str, object], *columns: object) -> Answer:
         """Run `verb` on the lease of `job` now."""
         ...
 
@@ -43,7 +44,9 @@ class Target(Protocol):
 
 
 class Post(Protocol):
-    """Where a `with` block leaves its outcome to be sent soon; None means at once."""
+    """Where a `with` block leaves its outcome to be sent soon; closed, or none at all: at once."""
+
+    is_closed: bool
 
     def add(self, verb: str, job: Job, error: bytes = b"") -> None:
         """Send `verb` on the lease of `job` in the next trip."""
@@ -62,8 +65,8 @@ class Job:
     """
 
     __slots__ = (
-        "__weakref__", "_body", "_header", "_lost", "_post", "_queue", "attempt", "cancelled", "id_bytes", "max_attempts",
-        "outcome", "raw", "settling", "token", "ttr_ms", "until_s",
+        "__weakref__", "_body", "_header", "_lost", "_post", "_queue", "attempt", "cancelled", "id_bytes",
+        "max_attempts", "outcome", "raw", "settling", "token", "ttr_ms", "until_s",
     )  # fmt: skip
 
     def __init__(
@@ -76,6 +79,7 @@ class Job:
         ttr_ms: int,
         record: bytes,
         long_body: bytes,
+        *,
         post: Post | None = None,
         began_s: float = 0.0,
     ) -> None:
@@ -145,7 +149,7 @@ class Job:
         return self._settle("release", {} if delay is None else {"delay_ms": parse(delay, "delay")})
 
     def extend(self, ttr: Duration | None = None) -> str:
-        """Let the lease end `ttr` from now (its own lease time when None). Answers extended, cancelled, stale or gone."""
+        """Let the lease end `ttr` from now (its lease time when None). Answers extended, cancelled, stale or gone."""
         self._check_leased("extend")
         ttr_ms = self.ttr_ms if ttr is None else parse(ttr, "ttr")
         began_s = time.monotonic()
@@ -173,6 +177,24 @@ class Job:
         else:
             self._lost = True
 
+    def settle_later(self, verb: str, error: str | BaseException = "") -> None:
+        """ack, reject or release in the consumer's next trip, 0.2 s from now at most; without a consumer at once.
+
+        It is sent again until Redis has answered; `outcome` is `sent` until then.
+        """
+        if self._post is None or self._post.is_closed:
+            self._settle(verb, {}, *([error_text(error)] if verb == "reject" else []))
+            return
+        self._check_leased(verb)
+        self.outcome = "sent"
+        self._post.add(verb, self, error_text(error) if verb == "reject" else b"")
+
+    def settled(self, word: str) -> None:
+        """Take in what a script said of the end of this lease."""
+        self.outcome = word
+        if self._post is not None:
+            self._post.forget(self)
+
     def __enter__(self) -> Self:
         return self
 
@@ -184,36 +206,27 @@ class Job:
             return False
         if error is None:
             if not self.outcome:
-                self._leave("ack")
+                self.settle_later("ack")
             return False
         if not isinstance(error, Exception):  # SystemExit, KeyboardInterrupt, GeneratorExit: not the job's fault
             if not self.outcome:
-                self._leave("release")
+                self.settle_later("release")
             return False
         log.error("queue %s: job %s failed (attempt %d)", self.queue, ascii(self.id), self.attempt, exc_info=error)
         if not self.outcome:
-            self._leave("reject", error_text(error))
+            self.settle_later("reject", error)
         return True
 
     def __repr__(self) -> str:
-        return f"<Job {ascii(self.id)} of {self.queue}, attempt {self.attempt}{', ' + self.outcome if self.outcome else ''}>"
+        return f"<Job {ascii(self.id)} of {self.queue}, attempt {self.attempt}: {self.outcome or 'open'}>"
 
-    def _leave(self, verb: str, error: bytes = b"") -> None:
-        if self._post is None:
-            self._settle(verb, {}, *([error] if verb == "reject" else []))
-            return
-        self.outcome = "sent"
-        self._post.add(verb, self, error)
-
-    def _settle(self, verb: str, args: dict[str, object], *columns: object) -> str:
+    def _settle(self, verb: str, args: Mapping[str, object], *columns: object) -> str:
         self._check_leased(verb)
         self.settling = True
         try:
-            self.outcome = self._queue.settle(verb, self, args, *columns).each[0].word
+            self.settled(self._queue.settle(verb, self, args, *columns).each[0].word)
         finally:
             self.settling = False
-        if self._post is not None:
-            self._post.forget(self)
         return self.outcome
 
     def _check_leased(self, verb: str) -> None:

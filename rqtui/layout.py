@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
-from pkgutil import iter_modules
 from typing import Any, ClassVar, Generic, TypeVar
 
 from rqtui import scripts
@@ -184,29 +182,6 @@ def heard(answers: Answers) -> Answers:
     if errors and len(errors) == len(answers):
         raise errors[0]
     return answers
-
-
-def names() -> list[str]:
-    """The layouts there are: the modules of `rqtui/layouts`."""
-    from rqtui import layouts
-
-    return sorted(module.name for module in iter_modules(layouts.__path__) if not module.name.startswith("_"))
-
-
-def make(spec: str) -> Layout:
-    """The layout that `NAME` or `NAME:key=value,key=value` asks for; raises UsageError listing what there is."""
-    name, _, rest = spec.partition(":")
-    if name not in names():
-        raise UsageError(f'there is no layout "{name}"; there are: {", ".join(names())}.')
-    options: dict[str, str] = {}
-    for part in filter(None, rest.split(",")):
-        key, equals, value = part.partition("=")
-        if not equals:
-            raise UsageError(f'layout {name}: "{part}" is not key=value.')
-        options[key.strip()] = value.strip()
-    module = import_module(f"rqtui.layouts.{name}")
-    layout: Layout = module.LAYOUT(options)
-    return layout
 
 
 def _chunks(jobs: Sequence[Job], by_place: bool) -> Iterator[list[Job]]:

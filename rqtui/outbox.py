@@ -1,8 +1,8 @@
 """Outcomes of jobs on their way to Redis: collected while jobs run, sent along with the next trip.
 
-A consumer's `with` blocks fill it; its loop empties it into the pipeline that claims the next jobs, its heartbeat does
-when that takes long (`rqtui.consumer`, `rqtui.heartbeat`). Outcomes whose reply was lost are sent again: each carries its
-token, so the second time changes nothing. Safe to use from several threads.
+A consumer's `with` blocks fill it; its loop empties it into the pipeline that claims the next jobs, its
+heartbeat does when that takes long (`rqtui.consumer`, `rqtui.heartbeat`). Outcomes whose reply was lost are sent again:
+each carries its token, so the second time changes nothing. Safe to use from several threads.
 """
 
 from __future__ import annotations
@@ -36,11 +36,14 @@ class Parcel:
 class Outbox:
     """`make_call(verb, rows)` makes the call for a batch; `post` and `forget` are what jobs call."""
 
-    def __init__(self, make_call: Callable[[str, Sequence[Sequence[object]]], Call], on_settled: Callable[[Job], None]) -> None:
+    def __init__(
+        self, make_call: Callable[[str, Sequence[Sequence[object]]], Call], on_settled: Callable[[Job], None]
+    ) -> None:
         self._make_call = make_call
         self._on_settled = on_settled
         self._acks: deque[Job] = deque()
         self._others: deque[tuple[str, Job, bytes]] = deque()
+        self.is_closed = False  # nobody will empty it any more
         self.taken = 0  # how often something was taken: who sees it unchanged knows that what is here has waited
 
     def __bool__(self) -> bool:
@@ -85,7 +88,9 @@ class Outbox:
             return
         for job, answer in zip(parcel.jobs, result.each, strict=True):
             if answer.word == "stale":
-                log.warning("queue %s: %s of job %s came too late: %s", job.queue, parcel.verb, ascii(job.id), answer.text)
+                log.warning(
+                    "queue %s: %s of job %s came too late: %s", job.queue, parcel.verb, ascii(job.id), answer.text
+                )
             self._settled(job, answer.word)
 
     def put_back(self, parcel: Parcel) -> None:
@@ -99,7 +104,9 @@ class Outbox:
 
     def _parcel(self, verb: str, jobs: list[Job], errors: list[bytes]) -> Parcel:
         if verb == "reject":
-            rows: list[tuple[object, ...]] = [(job.id_bytes, job.token, error) for job, error in zip(jobs, errors, strict=True)]
+            rows: list[tuple[object, ...]] = [
+                (job.id_bytes, job.token, error) for job, error in zip(jobs, errors, strict=True)
+            ]
         else:
             rows = [(job.id_bytes, job.token) for job in jobs]
         return Parcel(verb, jobs, errors, self._make_call(verb, rows))

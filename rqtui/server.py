@@ -55,6 +55,27 @@ def connect(url: str, *, timeout_s: float = 5.0, block_s: float = 0.0, client_na
     return Redis.from_pool(pool)
 
 
+_NOT_TAKEN_OVER = ("himport_registry", "maint_notifications_config", "maint_notifications_pool_handler")
+
+
+def connect_like(client: Redis) -> Redis:
+    """A client for the same server and user as `client`, with connections of its own and the options of `connect`.
+
+    Raises UsageError for what has no pool of connections to take the options from (asynchronous clients, Cluster).
+    """
+    from redis import ConnectionPool, Redis
+    from redis.backoff import NoBackoff
+    from redis.retry import Retry
+
+    if not isinstance(client, Redis):
+        raise UsageError(f"A redis.Redis or the URL of a Redis is needed, not {type(client).__name__}.")
+    given = client.connection_pool.connection_kwargs
+    options = {name: value for name, value in given.items() if name not in _NOT_TAKEN_OVER and not name.startswith("orig_")}
+    options["socket_timeout"] = options.get("socket_timeout") or 5.0
+    options.update(retry=Retry(NoBackoff(), 0), retry_on_error=[], protocol=2, decode_responses=False, health_check_interval=0)
+    return Redis.from_pool(ConnectionPool(connection_class=client.connection_pool.connection_class, **options))
+
+
 def _greeting(client_name: str) -> Callable[[Any], None]:
     """What a new connection says: password and database, then its name, which an ACL may refuse without harm."""
 

@@ -36,13 +36,13 @@ class Woken(Enum):
 
 
 class Doorbell:
-    """One waiter on the wake key of one queue. Only `interrupt` may be called from another thread or a signal handler."""
+    """One waiter on the wake key of a queue. Only `interrupt` may be called from another thread or a signal handler."""
 
     def __init__(self, client: Redis, key: str) -> None:
         self._client = client
         self._key = key
         self._connection: Any = None
-        self._client_id: int | None = None  # None where nobody is unblocked: then the server keeps the time, within 1000/hz
+        self._client_id: int | None = None  # None: nobody can be unblocked, so the server keeps the time
         self._may_unblock = True
         self._asked_s: float | None = None  # since when a BZPOPMIN is under way
         self._asks_s = BLOCK_S
@@ -123,8 +123,9 @@ class Doorbell:
             self._client.connection_pool.release(self._connection)
             self._connection = None
         self._selector.close()
-        os.close(self._read_fd)
-        os.close(self._write_fd)
+        read_fd, self._read_fd, write_fd, self._write_fd = self._read_fd, -1, self._write_fd, -1
+        os.close(read_fd)  # the numbers are forgotten first: a late `interrupt` must not write into another file
+        os.close(write_fd)
 
     def _ask(self, timer_s: float | None) -> None:
         if self._asked_s is not None:

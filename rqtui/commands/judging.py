@@ -182,9 +182,9 @@ def layouts(session: Session) -> int:
 
     Example: rqtui layouts --json
     """
-    from rqtui import layout
+    from rqtui import layouts
 
-    documents_ = [_layout(layout.make(name)) for name in layout.names()]
+    documents_ = [_layout(layouts.make(name)) for name in layouts.names()]
     if session.as_json:
         output.write_json(documents_)
         return DONE

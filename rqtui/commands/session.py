@@ -60,13 +60,13 @@ class Session:
 
     def engine(self, *, discover: bool = False, block_s: float = 0.0) -> Engine:
         """An engine on the settings' Redis. Queues are looked for only on demand, or where names could be ambiguous."""
-        from rqtui import layout
+        from rqtui import layouts
         from rqtui.engine import Engine
         from rqtui.server import connect
 
-        layouts = [layout.make(spec) for spec in self.settings.layouts]
-        engine = Engine(connect(self.settings.url, block_s=block_s), layouts, self.settings.read_only)
-        if discover or len(layouts) > 1:
+        made = [layouts.make(spec) for spec in self.settings.layouts]
+        engine = Engine(connect(self.settings.url, block_s=block_s), made, self.settings.read_only)
+        if discover or len(made) > 1:
             for _chunk in engine.discover():
                 pass
         return engine

@@ -13,6 +13,8 @@ from typing import Any
 
 from rqtui.ids import DIGITS
 
+Write = Callable[[Random], bytes]
+
 _EPOCH_MS = 1_764_547_200_000  # ids look like those of December 2025, whenever the demo runs: the seed alone decides
 _PEOPLE = (
     ("Ada Lovelace", "ada@analytical.example"),
@@ -25,7 +27,8 @@ _PEOPLE = (
     ("Sam O'Neill", "sam+orders@oneill.example"),
 )
 _CITIES = ("Wien", "São Paulo", "東京", "Kraków", "Aarhus", "Łódź", "Montréal", "القاهرة")
-_WARES = ("tea pot", "crème brûlée torch", "寿司 knife", "wool socks", "Gießkanne", "jigsaw, 1000 pieces", "☕ beans 1 kg")
+_WARES = ("tea pot", "crème brûlée torch", "寿司 knife", "wool socks", "Gießkanne", "jigsaw, 1000 pieces", "☕ beans")
+_PAGES = ("/", "/cart", "/search?q=寿司", "/pay")
 
 
 def generated_id(rng: Random, number: int) -> str:
@@ -33,7 +36,7 @@ def generated_id(rng: Random, number: int) -> str:
     value = ((_EPOCH_MS + number * 7) << 80) | 7 << 76 | rng.getrandbits(76)
     letters = []
     for _ in range(22):
-        value, digit = divmod(value, 62)
+        value, digit = divmod(value, len(DIGITS))
         letters.append(DIGITS[digit])
     return "".join(reversed(letters))
 
@@ -43,70 +46,105 @@ def as_json(body: Any) -> bytes:
     return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def person(rng: Random) -> tuple[str, str]:
-    """A name and an address."""
-    return rng.choice(_PEOPLE)
-
-
 def send_invoice(rng: Random) -> bytes:
     """An invoice with lines and a total."""
-    name, address = person(rng)
-    cents = [rng.randrange(199, 24_900) for _ in range(rng.randrange(1, 4))]
-    lines = [{"item": rng.choice(_WARES), "qty": rng.randrange(1, 4), "cents": amount} for amount in cents]
-    total = sum(line["qty"] * line["cents"] for line in lines)
-    return as_json({"to": address, "name": name, "invoice": rng.randrange(10_000, 99_999), "lines": lines, "total_cents": total, "currency": rng.choice(("EUR", "JPY", "BRL"))})
+    name, address = rng.choice(_PEOPLE)
+    bought = [(rng.choice(_WARES), rng.randrange(1, 4), rng.randrange(199, 24_900)) for _ in range(rng.randrange(1, 4))]
+    return as_json(
+        {
+            "to": address,
+            "name": name,
+            "invoice": rng.randrange(10_000, 99_999),
+            "lines": [{"item": ware, "qty": qty, "cents": cents} for ware, qty, cents in bought],
+            "total_cents": sum(qty * cents for _, qty, cents in bought),
+            "currency": rng.choice(("EUR", "JPY", "BRL")),
+        }
+    )
 
 
 def welcome(rng: Random) -> bytes:
     """A first letter to a new user."""
-    name, address = person(rng)
-    return as_json({"to": address, "subject": f"Welcome, {name.split()[0]}!", "template": "welcome-2", "locale": rng.choice(("de", "en", "pt", "ja"))})
+    name, address = rng.choice(_PEOPLE)
+    locale = rng.choice(("de", "en", "pt", "ja"))
+    return as_json(
+        {"to": address, "subject": f"Welcome, {name.split()[0]}!", "template": "welcome-2", "locale": locale}
+    )
 
 
 def reminder(rng: Random) -> bytes:
     """A reminder of an appointment."""
-    name, address = person(rng)
-    return as_json({"to": address, "text": f"{name}: {rng.choice(_CITIES)}, {rng.randrange(8, 19)}:{rng.choice(('00', '15', '30'))}", "channel": rng.choice(("mail", "sms", "push"))})
+    name, address = rng.choice(_PEOPLE)
+    text = f"{name}: {rng.choice(_CITIES)}, {rng.randrange(8, 19)}:{rng.choice(('00', '15', '30'))}"
+    return as_json({"to": address, "text": text, "channel": rng.choice(("mail", "sms", "push"))})
 
 
 def digest(rng: Random) -> bytes:
     """A weekly digest: a longer body."""
-    _, address = person(rng)
-    items = [{"title": f"{rng.choice(_WARES)} · {rng.choice(_CITIES)}", "reads": rng.randrange(9000)} for _ in range(rng.randrange(4, 12))]
-    return as_json({"to": address, "week": rng.randrange(1, 53), "items": items})
+    titles = [f"{rng.choice(_WARES)} · {rng.choice(_CITIES)}" for _ in range(rng.randrange(4, 12))]
+    items = [{"title": title, "reads": rng.randrange(9_000)} for title in titles]
+    return as_json({"to": rng.choice(_PEOPLE)[1], "week": rng.randrange(1, 53), "items": items})
 
 
 def resize_image(rng: Random) -> bytes:
     """An image to be resized."""
-    return as_json({"src": f"s3://photos/{rng.getrandbits(64):016x}.jpg", "sizes": [[1600, 1200], [640, 480], [96, 96]][: rng.randrange(1, 4)], "quality": rng.randrange(60, 96)})
+    sizes = [[1600, 1200], [640, 480], [96, 96]][: rng.randrange(1, 4)]
+    source = f"s3://photos/{rng.getrandbits(64):016x}.jpg"
+    return as_json({"src": source, "sizes": sizes, "quality": rng.randrange(60, 96)})
 
 
 def order(rng: Random) -> bytes:
     """A step of an order."""
-    _, address = person(rng)
-    return as_json({"order": rng.randrange(40_000, 60_000), "customer": address, "total_cents": rng.randrange(500, 90_000), "city": rng.choice(_CITIES), "vat_id": f"DE{rng.randrange(10**8, 10**9)}"})
+    return as_json(
+        {
+            "order": rng.randrange(40_000, 60_000),
+            "customer": rng.choice(_PEOPLE)[1],
+            "total_cents": rng.randrange(500, 90_000),
+            "city": rng.choice(_CITIES),
+            "vat_id": f"DE{rng.randrange(10**8, 10**9)}",
+        }
+    )
 
 
 def webhook(rng: Random) -> bytes:
     """A webhook with a secret in it, which a screen has to mask."""
-    return as_json({"url": f"https://hooks.example/v1/{rng.getrandbits(48):012x}", "event": rng.choice(("order.paid", "order.sent")), "authorization": f"Bearer {rng.getrandbits(96):024x}", "try": 1})
+    return as_json(
+        {
+            "url": f"https://hooks.example/v1/{rng.getrandbits(48):012x}",
+            "event": rng.choice(("order.paid", "order.sent")),
+            "authorization": f"Bearer {rng.getrandbits(96):024x}",
+        }
+    )
+
+
+def upload(rng: Random) -> bytes:
+    """An archive that nobody should unpack."""
+    source = f"s3://uploads/{rng.getrandbits(40):010x}.zip"
+    return as_json({"upload": source, "bytes": 42_374, "unpacked_bytes": 4_503_599_626_321_920})
 
 
 def event(rng: Random) -> bytes:
     """A small event, of which there are many."""
-    return as_json({"user": rng.randrange(1_000_000), "page": rng.choice(("/", "/cart", "/search?q=寿司", "/pay")), "ms": rng.randrange(4, 900)})
+    return as_json({"user": rng.randrange(1_000_000), "page": rng.choice(_PAGES), "ms": rng.randrange(4, 900)})
 
 
 def _markup(_rng: Random) -> bytes:
-    return as_json({"subject": "[bold red]SALE[/bold red] [link=https://evil.example]click[/link] [/]", "note": "markup is text here"})
+    return as_json({"subject": "[bold red]SALE[/bold red] [link=https://evil.example]click[/link] [/]", "text": "[/b]"})
 
 
 def _escapes(_rng: Random) -> bytes:
-    return b'{"subject":"\x1b[2J\x1b[31mred\x1b[0m \x1b]0;a new title\x07", "note":"control characters are shown, never obeyed"}'
+    return b'{"subject":"\x1b[2J\x1b[31mred\x1b[0m \x1b]0;a new title\x07", "note":"control characters, shown as signs"}'
 
 
 def _bidi(_rng: Random) -> bytes:
-    return as_json({"file": "invoice\u202egpj.exe", "zero": "a\u200bb\ufeffc", "family": "👨‍👩‍👧 👍🏽 🇩🇪", "wide": "全角文字ＡＢＣ", "marks": "Z̸̢̛a̷͝l̵̆g̴͛ǫ̶"})
+    return as_json(
+        {
+            "file": "invoice\u202egpj.exe",
+            "zero": "a\u200bb\ufeffc",
+            "family": "👨‍👩‍👧 👍🏽 🇩🇪",
+            "wide": "全角文字ＡＢＣ",
+            "marks": "Z\u0338\u0322a\u0337l\u0335g\u0334o\u0336",
+        }
+    )
 
 
 def _binary(rng: Random) -> bytes:
@@ -116,18 +154,20 @@ def _binary(rng: Random) -> bytes:
 def _packed(rng: Random) -> bytes:
     import msgpack
 
-    packed: bytes = msgpack.packb({"to": person(rng)[1], "amount": rng.randrange(1000), "raw": rng.randbytes(8), "tags": ["msgpack", "binary"]})
+    body = {"to": rng.choice(_PEOPLE)[1], "amount": rng.randrange(1000), "raw": rng.randbytes(8), "tags": ["msgpack"]}
+    packed: bytes = msgpack.packb(body)
     return packed
 
 
 def _long(rng: Random) -> bytes:
     words = [rng.choice((*_WARES, *_CITIES)) for _ in range(900)]
-    return as_json({"to": person(rng)[1], "text": " ".join(words)})
+    return as_json({"to": rng.choice(_PEOPLE)[1], "text": " ".join(words)})
 
 
 def _secret(rng: Random) -> bytes:
-    return as_json({"smtp": {"user": "robot", "password": f"hunter{rng.randrange(10)}"}, "session_token": f"{rng.getrandbits(128):032x}"})
+    login = {"user": "robot", "password": f"hunter{rng.randrange(10)}"}
+    return as_json({"smtp": login, "session_token": f"{rng.getrandbits(128):032x}"})
 
 
-HOSTILE: tuple[Callable[[Random], bytes], ...] = (_markup, _escapes, _bidi, _binary, _packed, _long, _secret)
+HOSTILE: tuple[Write, ...] = (_markup, _escapes, _bidi, _binary, _packed, _long, _secret)
 """Bodies that a screen has to survive; each takes the generator."""

@@ -11,7 +11,7 @@ import hashlib
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -51,6 +51,10 @@ class Pace:
         self._base, self._since = self.now_s(), time.monotonic()
         self.speed = speed
 
+    def restart(self) -> None:
+        """The scenario begins now."""
+        self._base, self._since, self._end = 0.0, time.monotonic(), None
+
     def stop_at(self, end_s: float) -> None:
         """Stand still at `end_s`."""
         self._end = end_s
@@ -73,6 +77,7 @@ class Producers:
         self._plan = scenario.plan(seed)
         self._next: Arrival | None = next(self._plan)
         self._taken = 0
+        self._bursts = scenario.extra(seed)
         self._extra: deque[Arrival] = deque()
         self._under_way: list[Arrival] = []  # sent, and not answered yet: sent again, since ids make that harmless
         self._known: set[str] = set()
@@ -83,19 +88,24 @@ class Producers:
         """A digest of the planned jobs that were put: id, kind, body, delay and order."""
         return self._digest.hexdigest()[:16]
 
-    def add(self, arrivals: Sequence[Arrival]) -> None:
-        """Put these at the next turn."""
-        self._extra.extend(arrivals)
+    def burst(self, number: int) -> None:
+        """Put so many more jobs, beginning at the next turn."""
+        self._extra.extend(next(self._bursts) for _ in range(number))
+
+    def add(self, arrival: Arrival) -> None:
+        """Put this one at the next turn."""
+        self._extra.append(arrival)
 
     def turn(self) -> Round:
         """Put what is due, at most `BATCH` jobs; rests until the next arrival."""
-        began = time.monotonic()
         if not self._under_way:
             self._under_way = self._due()
         if self._under_way:
+            began = time.monotonic()
+            sent = len(self._under_way)
             self._send()
             if self.size is None and self._scenario.sizes:
-                self.size = size_for(self._scenario, self._taken / (time.monotonic() - began))
+                self.size = size_for(self._scenario, sent / (time.monotonic() - began))
         return Round(wait_s=self._rest_s())
 
     def flush(self) -> None:
@@ -166,7 +176,8 @@ class SimWorker:
     name: str
     queue: str
     batch: int
-    state: str = "idle"  # idle | busy | stalled | quiet
+    state: str = "idle"  # idle | busy | stalled
+    order: str = "run"  # what it was told at its last beat: run, quiet or stop
     holds: list[_Lease] = field(default_factory=list)
     until_s: float = 0.0
     beat_s: float = 0.0
@@ -257,6 +268,7 @@ class Crew:
         asked: list[tuple[Call, Any]] = []
         with self._lock:
             self._respawn()
+            self._dismiss(asked)
             free = self._settle(asked)
             self._extend(asked)
             self._beat(asked)
@@ -341,7 +353,9 @@ class Crew:
                     if each.word == "cancelled":
                         lease.error = "cancelled"
 
-            asked.append((self._scripts["extend"].call(keys(queue), {}, [[item.id, item.token] for item in leases]), heard))
+            asked.append(
+                (self._scripts["extend"].call(keys(queue), {}, [[item.id, item.token] for item in leases]), heard)
+            )
 
     def _beat(self, asked: list[tuple[Call, Any]]) -> None:
         now = time.monotonic()
@@ -353,23 +367,20 @@ class Crew:
             args = {"worker": worker.name, "ttl_ms": WORKER_TTL_MS, "host": "demo", "job": job}
 
             def heard(answer: Answer, worker: SimWorker = worker) -> None:
-                self._obey(worker, answer.word)
+                worker.order = answer.word
 
             asked.append((self._scripts["beat"].call(keys(worker.queue), args), heard))
 
-    def _obey(self, worker: SimWorker, order: str) -> None:
-        """A worker does as an operator told it: takes no more, or ends when it holds nothing."""
-        if order in ("quiet", "stop") and worker.state == "idle":
-            worker.state = "quiet"
-        if order == "stop" and worker.state == "quiet" and worker in self.workers:
+    def _dismiss(self, asked: list[tuple[Call, Any]]) -> None:
+        """Workers that an operator told to stop go when they hold nothing."""
+        for worker in [worker for worker in self.workers if worker.order == "stop" and not worker.holds]:
             self.workers.remove(worker)
-        if order == "run" and worker.state == "quiet":
-            worker.state = "idle"
+            asked.append((self._leave(worker), lambda _answer: None))
 
     def _claim(self, asked: list[tuple[Call, Any]], free: list[SimWorker]) -> None:
         now = time.monotonic()
         for worker in free:
-            if self._rests.get(worker.queue, 0.0) > now:
+            if worker.order != "run" or self._rests.get(worker.queue, 0.0) > now:
                 continue
 
             def heard(answer: Answer, worker: SimWorker = worker) -> None:
@@ -400,7 +411,10 @@ class Crew:
             for queue in self._plans:
                 mine = [w for w in self.workers if w.queue == queue and w.state != "stalled"]
                 rows = [[lease.id, lease.token] for worker in mine for lease in worker.holds]
-                calls += [self._scripts["release"].call(keys(queue), {}, rows[at : at + BATCH]) for at in range(0, len(rows), BATCH)]
+                calls += [
+                    self._scripts["release"].call(keys(queue), {}, rows[at : at + BATCH])
+                    for at in range(0, len(rows), BATCH)
+                ]
                 calls += [self._leave(worker) for worker in mine]
             answers, _ = _answers(self._client, calls) if calls else ([], None)
             self.tally.released += sum(each.word == "moved" for answer in answers if answer for each in answer.each)
@@ -409,8 +423,3 @@ class Crew:
     def _leave(self, worker: SimWorker) -> Call:
         args = {"worker": worker.name, "ttl_ms": WORKER_TTL_MS, "leave": True}
         return self._scripts["beat"].call(keys(worker.queue), args)
-
-
-def extras(scenario: Scenario, seed: int) -> Iterator[Arrival]:
-    """The jobs of bursts, without end."""
-    return scenario.extra(seed)

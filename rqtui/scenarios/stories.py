@@ -73,13 +73,21 @@ def _delayed(rng: Random, number: int, at_ms: int, delay_ms: int) -> Arrival:
     return Arrival(at_ms, queue, NewJob(id, body, name, delay_ms=delay_ms or None, priority=priority))
 
 
-_SMTP = ("TimeoutError: smtp.example did not answer within 5.0 s", "SMTPServerDisconnected: connection closed while sending to mx2.example")
+_SMTP = (
+    "TimeoutError: smtp.example did not answer within 5.0 s",
+    "SMTPServerDisconnected: connection closed while sending to mx2.example",
+)
 _DELAYS_KINDS = (
     Kind("send_invoice", (300, 1_400), fails=0.06, errors=_SMTP),
     Kind("welcome", (200, 800)),
     Kind("digest", (900, 2_400), fails=0.04, errors=_SMTP),
     Kind("reminder", (150, 700)),
-    Kind("resize_image", (500, 2_200), fails=0.04, errors=("UnidentifiedImageError: cannot identify image file 'tmp7f3a.jpg'",)),
+    Kind(
+        "resize_image",
+        (500, 2_200),
+        fails=0.04,
+        errors=("UnidentifiedImageError: cannot identify image file 'tmp7f3a.jpg'",),
+    ),
 )
 
 # ── poison ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -92,18 +100,44 @@ _ORDERS: tuple[tuple[str, str, Write, float], ...] = (
     ("call_webhook", "webhooks", bodies.webhook, 3),
 )
 _ORDER_KINDS = (
-    Kind("charge_card", (250, 900), 0.14, 0.03, tuple(f"TimeoutError: gateway {n} did not answer within 5.0 s" for n in (3, 7, 12))),
+    Kind(
+        "charge_card",
+        (250, 900),
+        0.14,
+        0.03,
+        tuple(f"TimeoutError: gateway {n} did not answer within 5.0 s" for n in (3, 7, 12)),
+    ),
     Kind("render_receipt", (200, 700), 0.04, 0.08, ("KeyError: 'vat_id'",)),
-    Kind("sync_stock", (200, 800), 0.10, 0.0, ("ConnectionResetError: [Errno 104] connection reset by peer (10.0.3.17:5432)",)),
-    Kind("call_webhook", (200, 700), 0.08, 0.12, ("HTTPStatusError: 410 Gone for https://hooks.example/v1/83f2", "HTTPStatusError: 503 Service Unavailable, retry after 30 s")),
+    Kind(
+        "sync_stock",
+        (200, 800),
+        0.10,
+        0.0,
+        ("ConnectionResetError: [Errno 104] connection reset by peer (10.0.3.17:5432)",),
+    ),
+    Kind(
+        "call_webhook",
+        (200, 700),
+        0.08,
+        0.12,
+        (
+            "HTTPStatusError: 410 Gone for https://hooks.example/v1/83f2",
+            "HTTPStatusError: 503 Service Unavailable, retry after 30 s",
+        ),
+    ),
     POISON,
 )
 _PAST_ERRORS = (
     ("charge_card", "orders", "TimeoutError: gateway {n} did not answer within 5.0 s", 9),
-    ("call_webhook", "webhooks", "HTTPStatusError: 410 Gone for https://hooks.example/v1/{n:04x}", 12),
+    ("call_webhook", "webhooks", "HTTPStatusError: 410 Gone for https://hooks.example/v1/{n}", 12),
     ("render_receipt", "orders", "KeyError: 'vat_id'", 7),
     ("sync_stock", "orders", "ConnectionResetError: [Errno 104] connection reset by peer (10.0.3.{n}:5432)", 5),
-    ("render_receipt", "orders", "UnicodeEncodeError: 'latin-1' codec can't encode character '\\u5bff' in position {n}", 4),
+    (
+        "render_receipt",
+        "orders",
+        "UnicodeEncodeError: 'latin-1' codec can't encode character '\\u5bff' in position {n}",
+        4,
+    ),
     ("call_webhook", "webhooks", "ValueError: [bold red]{n}[/] \x1b[31mis no status\x1b[0m", 3),
 )
 
@@ -135,7 +169,13 @@ def _ordered(rng: Random, number: int, at_ms: int) -> Arrival:
 
 
 def _poisoned(rng: Random, number: int, at_ms: int, queue: str = "orders") -> Arrival:
-    body = bodies.as_json({"upload": f"s3://uploads/{rng.getrandbits(40):010x}.zip", "bytes": 42_374, "unpacked_bytes": 4_503_599_626_321_920})
+    body = bodies.as_json(
+        {
+            "upload": f"s3://uploads/{rng.getrandbits(40):010x}.zip",
+            "bytes": 42_374,
+            "unpacked_bytes": 4_503_599_626_321_920,
+        }
+    )
     return Arrival(at_ms, queue, NewJob(f"upload:{number}:{rng.getrandbits(24):06x}", body, POISON.name))
 
 
@@ -159,14 +199,19 @@ def _poison_past(seed: int) -> tuple[PastGroup, ...]:
 
 # ── rush ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
+_PROBE = 1_000  # jobs that arrive at once, to see how fast the server takes them
 _RUSH_PER_MS = 12  # jobs that arrive per millisecond: as many as one Python thread writes beside a screen
-_CLICKS: tuple[tuple[str, Write], ...] = (("page_view", bodies.event), ("page_view", bodies.event), ("add_to_cart", bodies.event))
+_CLICKS: tuple[tuple[str, Write], ...] = (
+    ("page_view", bodies.event),
+    ("page_view", bodies.event),
+    ("add_to_cart", bodies.event),
+)
 
 
 def _rush(seed: int) -> Iterator[Arrival]:
     rng = Random(f"rush:{seed}")
     for number in range(_FIRST_EXTRA):
-        yield _click(rng, number, number // _RUSH_PER_MS)
+        yield _click(rng, number, max(0, number - _PROBE) // _RUSH_PER_MS)
 
 
 def _rush_extra(seed: int) -> Iterator[Arrival]:
@@ -181,8 +226,10 @@ def _click(rng: Random, number: int, at_ms: int) -> Arrival:
 
 
 _RUSH_KINDS = (
-    Kind("page_view", (5, 11), fails=0.001, errors=("BufferError: the batch of row {n} is full",)),
-    Kind("add_to_cart", (6, 12), fails=0.002, errors=("IntegrityError: duplicate key value violates unique constraint",)),
+    Kind("page_view", (5, 11), fails=0.001, errors=("BufferError: the batch is full, 512 rows",)),
+    Kind(
+        "add_to_cart", (6, 12), fails=0.002, errors=("IntegrityError: duplicate key value violates unique constraint",)
+    ),
 )
 
 # ── the table ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -209,19 +256,36 @@ SCENARIOS: dict[str, Scenario] = {
             plan=_delays,
             extra=_delays_extra,
             tries=(
-                (",", "stop the dispatcher: due jobs stay in scheduled and go overdue; , again lets them go in batches"),
+                (
+                    ",",
+                    "stop the dispatcher: due jobs stay in scheduled and go overdue; , again lets them go in batches",
+                ),
                 ("8", "kill a worker: its job stays in reserved until the lease ends, then the reaper takes it back"),
                 (". 8", "the same with the reaper stopped: the lease turns red, nobody comes; . starts the reaper"),
                 ("7", "stall a worker: its job goes to another one, and its late ack is refused as stale"),
                 ("N", "put a job of your own, with a delay, and follow it by its id"),
             ),
-            watch=("the lease bars in reserved", "the tint of jobs that arrive in ready", "the verdict of each queue in the overview"),
+            watch=(
+                "the lease bars in reserved",
+                "the tint of jobs that arrive in ready",
+                "the verdict of each queue in the overview",
+            ),
         ),
         Scenario(
             name="poison",
             summary="jobs that fail, retry and die, and one that kills every worker that takes it",
             queues=(
-                QueuePlan("orders", 4, settings={**_USUAL, "ttr_ms": 3_000, "max_attempts": 3, "backoff_ms": 1_500, "backoff_cap_ms": 15_000}),
+                QueuePlan(
+                    "orders",
+                    4,
+                    settings={
+                        **_USUAL,
+                        "ttr_ms": 3_000,
+                        "max_attempts": 3,
+                        "backoff_ms": 1_500,
+                        "backoff_cap_ms": 15_000,
+                    },
+                ),
                 QueuePlan("webhooks", 2, settings={**_USUAL, "ttr_ms": 4_000, "max_attempts": 3, "backoff_ms": 2_000}),
             ),
             kinds=_kinds(*_ORDER_KINDS),
@@ -229,7 +293,10 @@ SCENARIOS: dict[str, Scenario] = {
             extra=_poison_extra,
             past=_poison_past,
             tries=(
-                ("0", "send a poison job: each worker that takes it dies, until its attempts are used up and it is dead"),
+                (
+                    "0",
+                    "send a poison job: each worker that takes it dies, until its attempts are used up and it is dead",
+                ),
                 ("5 Enter", "open a dead job: its life-line shows every attempt, who made it and how it failed"),
                 ("e", "the errors by group: what fails, how often, since when"),
                 ("_ R", "fix the code, then requeue what died of it: it runs to its end now"),
@@ -241,7 +308,9 @@ SCENARIOS: dict[str, Scenario] = {
         Scenario(
             name="rush",
             summary="100 000 jobs at once, and how long they take; add workers and see it change",
-            queues=(QueuePlan("clicks", 8, batch=16, settings={"keep_ms": 20_000, "done_max": 2_000, "ttr_ms": 10_000}),),
+            queues=(
+                QueuePlan("clicks", 8, batch=16, settings={"keep_ms": 20_000, "done_max": 2_000, "ttr_ms": 10_000}),
+            ),
             kinds=_kinds(*_RUSH_KINDS),
             plan=_rush,
             extra=_rush_extra,

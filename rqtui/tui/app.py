@@ -6,12 +6,11 @@ table of verbs decides what a key means here (`verb_for`), `check_action` what i
 
 from __future__ import annotations
 
+import os
 import signal
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from textual.app import App, SystemCommand
@@ -22,9 +21,10 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.timer import Timer
 
-from rqtui import layout, loops, server, tick
+from rqtui import layouts, loops, server, tick
 from rqtui.engine import Engine
-from rqtui.model import Focus, Job, Outcome, Ref, Snapshot, State
+from rqtui.model import Job, Outcome, Rate, Ref, Snapshot, State
+from rqtui.settings import Settings
 from rqtui.tui import chrome, display, help, keys, theme
 from rqtui.tui.board import Board
 from rqtui.tui.dialogs import Pages, Question, Values
@@ -50,17 +50,6 @@ class Looped(Message):
     """A loop did a round."""
 
 
-@dataclass(frozen=True, slots=True)
-class Connection:
-    """Where the screen looks, how often, and whether it may change anything."""
-
-    url: str
-    layouts: tuple[str, ...] = ("native",)
-    is_read_only: bool = False
-    interval_s: float = 2.0
-    open_queue: str = ""  # its board is opened at the start
-
-
 class Cockpit(App[None]):
     """rqtui on a terminal."""
 
@@ -69,13 +58,23 @@ class Cockpit(App[None]):
     ENABLE_COMMAND_PALETTE = True
     BINDINGS: ClassVar[list[BindingType]] = list(keys.bindings())
 
-    def __init__(self, connection: Connection, demo: Any = None, theme_name: str = theme.DARK) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        demo: Any = None,
+        *,
+        interval_s: float = 2.0,
+        open_queue: str = "",
+        theme_name: str = theme.DARK,
+    ) -> None:
+        """`demo` is a running scenario; the board of `open_queue` is opened at the start."""
         super().__init__(ansi_color=theme_name == theme.ANSI or None)
-        self.connection = connection
+        self.settings = settings
         self.demo = demo
-        layouts = [layout.make(spec) for spec in connection.layouts]
-        self.engine = Engine(server.connect(connection.url), layouts, connection.is_read_only)
-        self.ticker = tick.Ticker(self.engine, self._post, connection.interval_s)
+        self._open_queue = open_queue
+        made = [layouts.make(spec) for spec in settings.layouts]
+        self.engine = Engine(server.connect(settings.url), made, settings.read_only)
+        self.ticker = tick.Ticker(self.engine, self._post, interval_s)
         self.loops: dict[str, loops.Loop] = {}
         self.snapshot: Snapshot | None = None
         self.lost: tick.Lost | None = None
@@ -101,16 +100,16 @@ class Cockpit(App[None]):
         self._make_loops()
         self.ticker.start()
         self.set_interval(1.0, self._clock)
-        if self.connection.open_queue:
-            self.open_board(self.engine.find(self.connection.open_queue))
+        if self._open_queue:
+            self.open_board(self.engine.find(self._open_queue))
 
     def _make_loops(self) -> None:
         for verb, name in LOOPS.items():
-            client = server.connect(self.connection.url, client_name=f"rqtui-{name}")
+            client = server.connect(self.settings.url, client_name=f"rqtui-{name}")
             work = loops.mover(verb, client, self.engine.layouts, self._loop_refs)
             loop = loops.Loop(name, work, lambda _round: self._post_loop())
             self.loops[verb] = loop
-            if not self.connection.is_read_only:
+            if not self.settings.read_only:
                 loop.start()
 
     def _loop_refs(self) -> list[Ref]:
@@ -154,7 +153,7 @@ class Cockpit(App[None]):
             if was_lost:
                 view.dim(False)
         view = self.view
-        if view:
+        if view and view.is_drawn:
             view.show(message.snapshot)
         self._show_header()
         self.show_keys()
@@ -166,7 +165,7 @@ class Cockpit(App[None]):
         for view in self._views():
             view.dim(True)
             if self.snapshot is None:
-                view.diagnose(help.diagnosis(self.connection.url, message.error))
+                view.diagnose(help.diagnosis(self.settings.url, message.error))
         self._show_header()
         self.show_keys()
 
@@ -203,12 +202,12 @@ class Cockpit(App[None]):
         return next((screen for screen in reversed(self.screen_stack) if isinstance(screen, View)), None)
 
     def _views(self) -> list[View]:
-        return [screen for screen in self.screen_stack if isinstance(screen, View) and screen.is_mounted]
+        return [screen for screen in self.screen_stack if isinstance(screen, View) and screen.is_drawn]
 
     def look_again(self) -> None:
         """Takes a picture of what the view on top wants."""
         view = self.view
-        if view and view.is_mounted:
+        if view and view.is_drawn:
             self.ticker.look_at(view.focus_wish(self.refs))
 
     def look_soon(self) -> None:
@@ -219,15 +218,15 @@ class Cockpit(App[None]):
 
     def _show_header(self) -> None:
         view = self.view
-        if view is None or not view.is_mounted or not self.is_running:
+        if view is None or not view.is_drawn or not self.is_running:
             return
         width = self.size.width
-        is_off = self.connection.is_read_only
+        is_off = self.settings.read_only
         shown: dict[str, Any] = {name: None if is_off else loop for name, loop in self.loops.items()}
-        view.query_one(chrome.Header).show((chrome.status_line(self._status(), shown, width), self._second_line(view, width)))
+        view.header.show((chrome.status_line(self._status(), shown, width), self._second_line(view, width)))
 
     def _status(self) -> chrome.Status:
-        url = server.mask(self.connection.url)
+        url = server.mask(self.settings.url)
         if self.lost:
             now = time.monotonic()
             age, wait = display.age((now - self.lost.since_s) * 1000), max(0, self.lost.next_s - now)
@@ -251,12 +250,12 @@ class Cockpit(App[None]):
             return left, Content.styled(self.demo.strip() if self.demo else "", "$muted")
         ref = target.ref
         rate = self.snapshot.rates.get(ref) if ref else None
-        return chrome.queue_line(target.queue, rate or layout_rate(), width)
+        return chrome.queue_line(target.queue, rate or Rate(), width)
 
     def show_keys(self) -> None:
         """The footer, for what is under the cursor now."""
         view = self.view
-        if view is None or not view.is_mounted:
+        if view is None or not view.is_drawn:
             return
         shown: list[tuple[str, str, bool]] = []
         for key in keys.VERB_KEYS:
@@ -269,10 +268,10 @@ class Cockpit(App[None]):
         for look in keys.LOOKS:
             if look.in_footer and (not look.screens or view.NAME in look.screens):
                 shown.append((keys.shown(look.keys.split(",")[0]), look.label, True))
-        mode = Content.styled("read-only", "$state-ready") if self.connection.is_read_only else Content.styled("write", "$accented")
+        mode = Content.styled("read-only", "$state-ready") if self.settings.read_only else Content.styled("write", "$accented")
         if self.lost:
             mode = Content.styled("no changes: Redis is away", "$state-dead")
-        view.query_one(chrome.Footer).show(shown, mode)
+        view.footer.show(shown, mode)
 
     def on_resize(self, _event: Resize) -> None:
         """Everything fits itself to the new size."""
@@ -303,10 +302,10 @@ class Cockpit(App[None]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Hidden when changes are off or the layout has no such script; grey when it does not fit here."""
         if action in ("toggle_loop", "step_loop"):
-            return not self.connection.is_read_only
+            return not self.settings.read_only
         if action != "verb":
             return True
-        if self.connection.is_read_only:
+        if self.settings.read_only:
             return False
         key = str(parameters[0])
         view = self.view
@@ -331,7 +330,7 @@ class Cockpit(App[None]):
             self._send(verb, ref, target, {})
             return
         total = self._total(target)
-        lines = help.question_lines(verb, target, total, server.mask(self.connection.url))
+        lines = help.question_lines(verb, target, total, server.mask(self.settings.url))
         title = Content(f" {verb.question or verb.label} {help.what(target, total) if verb.scope == 'job' else ref.queue} ")
         dialog = Question(title, lines, fields, verb.label, verb.danger)
 
@@ -373,10 +372,8 @@ class Cockpit(App[None]):
         self.call_after_refresh(self._opened)
 
     def _opened(self) -> None:
-        if self.view:
-            self.view.check_size()
-            if self.snapshot:
-                self.view.show(self.snapshot)
+        if self.view and self.view.is_drawn and self.snapshot:
+            self.view.show(self.snapshot)
         self.look_again()
         self._show_header()
         self.show_keys()
@@ -440,7 +437,7 @@ class Cockpit(App[None]):
         yield SystemCommand("theme", "other colours", self.action_change_theme)
         yield SystemCommand("quit", "stop rqtui", self.exit)
         target = self.view.target() if self.view else Target()
-        if self.connection.is_read_only or target.ref is None:
+        if self.settings.read_only or target.ref is None:
             return
         system = self.engine.layouts[target.ref.layout]
         for verb in system.verbs():
@@ -486,22 +483,12 @@ def summary(outcomes: list[Outcome]) -> str:
     return f"{outcomes[0].verb}: " + " · ".join(pieces) + (f" · {name}" if name else "")
 
 
-def layout_rate() -> Any:
-    """A rate of nothing, before two pictures were taken."""
-    from rqtui.model import Rate
-
-    return Rate()
-
-
-def run(connection: Connection, demo: Any = None) -> int:
+def run(settings: Settings, demo: Any = None, *, open_queue: str = "", interval_s: float = 2.0) -> int:
     """Opens the screen until the person leaves; returns the exit code."""
-    import os
-
-    app = Cockpit(connection, demo, theme.preferred(os.environ))
+    chosen = theme.preferred(os.environ)
+    app = Cockpit(settings, demo, open_queue=open_queue, interval_s=interval_s, theme_name=chosen)
     app.run()
-    if app.return_code:
-        sys.stderr.write("rqtui ended with an error\n")
     return app.return_code or 0
 
 
-__all__ = ["Cockpit", "Connection", "Focus", "run", "summary"]
+__all__ = ["Cockpit", "run", "summary"]

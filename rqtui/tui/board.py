@@ -20,6 +20,7 @@ from rqtui.tui.view import Target, View
 
 WIDE = 120
 WITH_DETAIL = 140
+ALL_PLACES = 200  # five panes and a detail need that much to be read; below, done is shown while it is current
 MARGIN = 20  # rows loaded beyond what is seen, so that a key finds them there
 
 
@@ -98,11 +99,11 @@ class Board(View):
     def _shown(self) -> list[Pane]:
         if self.size.width < WIDE:
             return [self.pane()]
-        narrowed = self.size.width < 200  # five panes and a detail need that much to be read
+        narrowed = self.size.width < ALL_PLACES
         return [
             pane
             for pane in self.panes()
-            if not narrowed or pane is self.pane() or pane.place.state is not State.DONE or self._count(pane.place)
+            if not narrowed or pane is self.pane() or pane.place.state is not State.DONE
         ]
 
     def _count(self, place: Place) -> int:

@@ -11,8 +11,9 @@ from rqtui.model import Job, Queue, State
 from rqtui.tui import display
 from rqtui.tui.rows import Cell, Column, Piece, Row
 
-_ID = Column("id", "id", 8, weight=1)
-_NAME = Column("name", "job", 9, weight=3, drop=2)
+ID_CELLS = 7
+_ID = Column("id", "id", ID_CELLS)
+_NAME = Column("name", "job", 8, weight=3, drop=2)
 _TRIED = Column("tried", "tried", 5, align="right", drop=4)
 _ERROR = Column("error", "last error", 14, weight=6, drop=6)
 _WORKER = Column("worker", "worker", 8, weight=1, drop=5)
@@ -45,7 +46,7 @@ def row(job: Job, now_ms: int, default_ttr_ms: int = 30_000) -> Row:
 
 
 def _id(job: Job, _now_ms: int, _ttr_ms: int) -> Cell:
-    return display.safe(job.id) if len(job.id) <= 64 else display.elide_middle(display.safe(job.id), 64)
+    return display.job_id(job.id, ID_CELLS)
 
 
 def _name(job: Job, _now_ms: int, _ttr_ms: int) -> Cell:

@@ -23,6 +23,13 @@ Cell: TypeAlias = str | Piece | tuple[Piece, ...]
 Id: TypeAlias = bytes | str
 
 
+def pieces_of(cell: Cell) -> tuple[Piece, ...]:
+    """Any cell as pieces."""
+    if isinstance(cell, str):
+        return (Piece(cell),)
+    return (cell,) if isinstance(cell, Piece) else cell
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """`width` cells wide; with a `weight`, that is the least, and it takes its share of what is left over.

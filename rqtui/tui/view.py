@@ -40,18 +40,34 @@ class View(Screen[None]):
     NAME: ClassVar[str] = ""
     is_frozen = False
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._is_composed = False
+        self.header, self.footer = Header(), Footer()
+        self._diagnosis, self._too_small = Static("", id="diagnosis"), Static("", id="too-small")
+
     @property
     def cockpit(self) -> Cockpit:
         """The app, by its own type."""
         return cast("Cockpit", self.app)
 
+    @property
+    def is_drawn(self) -> bool:
+        """Whether its widgets are there: not yet before they are mounted, not any more while the program ends."""
+        return self._is_composed and self.header in self.children
+
     def compose(self) -> ComposeResult:
         """Header, the view itself, a sentence for the time without data, footer."""
-        yield Header()
+        yield self.header
         yield from self.compose_view()
-        yield Static("", id="diagnosis")
-        yield Static("", id="too-small")
-        yield Footer()
+        yield self._diagnosis
+        yield self._too_small
+        yield self.footer
+
+    def on_mount(self) -> None:
+        """From now on it can be drawn into."""
+        self._is_composed = True
+        self.check_size()
 
     def compose_view(self) -> ComposeResult:
         """The widgets between header and footer."""
@@ -76,10 +92,9 @@ class View(Screen[None]):
 
     def diagnose(self, words: Content | None) -> None:
         """Says in the middle of the screen why there is nothing to see; None takes it away."""
-        box = self.query_one("#diagnosis", Static)
-        box.display = words is not None
+        self._diagnosis.display = words is not None
         if words is not None:
-            box.update(words)
+            self._diagnosis.update(words)
 
     def check_size(self) -> None:
         """A terminal that is too small gets a sentence instead of a broken picture."""
@@ -88,7 +103,7 @@ class View(Screen[None]):
         self.set_class(is_small, "-too-small")
         if is_small:
             text = f"This terminal is {width}×{height}: rqtui needs {SMALLEST[0]}×{SMALLEST[1]}. Make it larger; q quits."
-            self.query_one("#too-small", Static).update(Content(text))
+            self._too_small.update(Content(text))
 
     def look_again(self) -> None:
         """The wish changed: take a picture at once."""

@@ -1,0 +1,391 @@
+"""`act`: any verb of a layout on jobs by id, on what a filter finds in a place, or on a queue.
+
+What a verb takes, and what its answer means, is read from its script's header. Jobs are looked up first: the token of
+the lease that was seen then goes with the verb, so that a job which somebody else reserved meanwhile answers `stale`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rqtui import durations
+from rqtui.commands import documents, output
+from rqtui.commands.looking import QUEUE
+from rqtui.commands.session import DONE, REFUSED, Session, command
+from rqtui.errors import Refused, UsageError
+
+if TYPE_CHECKING:
+    from rqtui.engine import Engine
+    from rqtui.model import Job, Outcome, Ref
+    from rqtui.scripts import Arg, Script
+
+BATCH = 1000  # what one call of a script takes at most
+LOOK_UP = 100  # jobs per round trip, when they are named by id
+ALREADY = frozenset({"already", "done", "empty", "exists", "fine"})  # not done now, since it is so: a success
+_OURS = frozenset({"now_ms", "id", "token", "member", "place", "limit", "force"})  # filled by options, or by what is found
+_YES = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False, "": False}
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    command(app, "act")(act)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What somebody asked `act` to do, as given."""
+
+    ref: Ref
+    ids: tuple[bytes, ...] = ()
+    place: str = ""
+    expression: str | None = None
+    everything: bool = False
+    limit: int | None = None
+    is_dry_run: bool = False
+    is_sure: bool = False
+
+
+def act(
+    session: Session,
+    verb: Annotated[str, typer.Argument(metavar="VERB", help="What to do: ack, requeue, delete, pause … (rqtui layouts).")],
+    queue: QUEUE,
+    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Which jobs (or workers).")] = None,
+    place: Annotated[str, typer.Option("--place", metavar="PLACE", help="Jobs of that place; needs --filter or --all.")] = "",
+    expression: Annotated[str | None, typer.Option("--filter", metavar="EXPR", help="Those that match, as in jobs.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
+    limit: Annotated[int | None, typer.Option("--limit", metavar="N", help="So many at most.")] = None,
+    token: Annotated[str | None, typer.Option("--token", metavar="T", help="Only under this lease; else the one seen.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Even while a worker holds it.")] = False,
+    fields: Annotated[list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="What the verb takes.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be asked for; change nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before something dangerous.")] = False,
+) -> int:
+    """Do a verb to jobs or to a queue; every answer stands in the results.
+
+    Example: rqtui act requeue mail --place dead --filter err:timeout --json
+    """
+    if limit is not None and limit < 1:
+        raise UsageError("--limit is a whole number from 1 on.")
+    engine = session.engine()
+    ref = engine.find(queue)
+    script = _script(engine, ref, verb)
+    if not dry_run:
+        session.refuse_if_read_only(f"act {verb}")
+    raw_ids = tuple(id.encode("utf-8", "surrogateescape") for id in ids or ())
+    request = Request(ref, raw_ids, place, expression, everything, limit, dry_run, yes)
+    form = _form(script, fields or [])
+    if force:
+        _need(script, "force", "--force")
+        form["force"] = True
+    if token is not None:
+        if len(raw_ids) != 1:
+            raise UsageError("--token belongs to one lease; name one job with it.")
+        _need(script, "token", "--token")
+        form["token"] = token
+    return _act_on(session, engine, request, script, form)
+
+
+def _script(engine: Engine, ref: Ref, verb: str) -> Script:
+    layout = engine.layouts[ref.layout]
+    if verb == "enqueue":
+        raise UsageError("new jobs come by rqtui put, which has options for all that they need.")
+    found = layout.scripts.get(verb)
+    if found is None or found.read_only:
+        known = ", ".join(row.name for row in layout.verbs() if row.name != "enqueue")
+        raise UsageError(f'{layout.name} has no verb "{verb}"; its verbs: {known}.')
+    return found
+
+
+def _act_on(session: Session, engine: Engine, request: Request, script: Script, form: dict[str, object]) -> int:
+    """Chooses by what the verb is about: the leases it hands out, jobs, workers, settings, or the whole queue."""
+    from rqtui import verbs
+
+    columns = {column.name for column in script.each}
+    if any("id" in {arg.name for arg in word.rows} for word in script.returns.values()):
+        return _take(session, engine, request, script, form)
+    if "id" in columns and verbs.verb(script.name).scope == "job":
+        return _act_on_jobs(session, engine, request, script, form)
+    if request.ids and columns != {"worker"}:
+        raise UsageError(f"{script.name} is about the whole queue; leave the ids away.")
+    return _act_on_queue(session, engine, request, script, form)
+
+
+# ── on jobs ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _act_on_jobs(session: Session, engine: Engine, request: Request, script: Script, form: dict[str, object]) -> int:
+    if request.ids and (request.everything or request.expression is not None or request.place):
+        raise UsageError("name the jobs by id, or by --place with --filter or --all; not both.")
+    if not request.ids and not request.place:
+        raise UsageError(f"which jobs shall {script.name} take? Give ids, or --place with --filter or --all.")
+    if not request.ids and request.everything == (request.expression is not None):
+        raise UsageError("--place goes with one of --filter EXPR and --all.")
+    jobs = _named(engine, request) if request.ids else _matching(engine, request)
+    if request.is_dry_run:
+        return _write_dry_run(session, engine, request, script, jobs)
+    if jobs:
+        _be_sure(request, script, len(jobs))
+    outcomes: list[Outcome] = []
+    with output.progress(script.name, len(jobs)) as bar:
+        for chunk in engine.acts(script.name, request.ref, jobs, form) if jobs else ():
+            outcomes += chunk
+            bar.step(len(chunk))
+    order = {job.id: number for number, job in enumerate(jobs)}  # chunks go by place
+    outcomes.sort(key=lambda outcome: order[outcome.id])
+    return _write(session, request, script, outcomes, sum(outcome.moved for outcome in outcomes))
+
+
+def _named(engine: Engine, request: Request) -> list[Job]:
+    """The jobs of these ids as they are now; an id that is not there goes along, so that the script can say so."""
+    layout, ids, found = engine.layouts[request.ref.layout], list(dict.fromkeys(request.ids)), []
+    for start in range(0, len(ids), LOOK_UP):
+        chunk = ids[start : start + LOOK_UP]
+        jobs = engine.ask_all([layout.job_ask(request.ref.queue, id, 0) for id in chunk])
+        found += [job or stranger(request.ref, id) for id, job in zip(chunk, jobs, strict=True)]
+    return found
+
+
+def stranger(ref: Ref, id: bytes) -> Job:
+    """A job of which nothing is known but its id."""
+    from rqtui.model import Job, State
+
+    return Job(id, ref.queue, ref.layout, "", State.READY, id)
+
+
+def _matching(engine: Engine, request: Request) -> list[Job]:
+    """The jobs of the place that the filter lets through, without their bodies, up to the limit."""
+    from rqtui import filters
+
+    accepts = filters.parse(request.expression or "")
+    engine.layouts[request.ref.layout].place(request.place)
+    body_bytes = documents.BODY_BYTES if accepts.reads_body and accepts.terms else 0
+    found: dict[bytes, Job] = {}
+    with output.progress("looking") as bar:
+        for jobs in engine.scan(request.ref, request.place, lambda job: _counted(bar, accepts(job)), body_bytes, chunk=500):
+            found.update((job.id, replace(job, body=None, error="", history=())) for job in jobs)
+            if request.limit is not None and len(found) >= request.limit:
+                break
+    return list(found.values())[: request.limit]
+
+
+def _counted(bar: output.Progress, is_accepted: bool) -> bool:
+    bar.step(1)
+    return is_accepted
+
+
+def _be_sure(request: Request, script: Script, number: int | None) -> None:
+    """Asks before a dangerous verb on a terminal; elsewhere refuses it without --yes."""
+    from rqtui import verbs
+
+    row = verbs.verb(script.name, script.summary)
+    if not row.danger or request.is_sure:
+        return
+    what = f"{number} job{'' if number == 1 else 's'} of {request.ref.queue}" if number is not None else request.ref.queue
+    lost = f" What is lost: {row.lost}." if row.lost else ""
+    if not sys.stdin.isatty():
+        raise Refused(f"{script.name} on {what} is dangerous and was not done; --yes does it without asking.{lost}")
+    from rqtui.tui.safe import safe
+
+    print(f"{safe(row.question)} {safe(what)}?{safe(lost)} [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise Refused("nothing was changed.")
+
+
+def _write_dry_run(session: Session, engine: Engine, request: Request, script: Script, jobs: Sequence[Job]) -> int:
+    from rqtui.model import Outcome
+
+    layout = engine.layouts[request.ref.layout]
+
+    def would(job: Job) -> Outcome:
+        if not job.place:
+            return Outcome(script.name, job.id, "gone", "no such job")
+        if not layout.can(script.name, job.place):
+            return Outcome(script.name, job.id, "wrong_place", f"it is {job.place}, where {script.name} takes none")
+        return Outcome(script.name, job.id, "would", f"it is {job.place}; {script.name} would be asked for")
+
+    outcomes = [would(job) for job in jobs]
+    return _write(session, request, script, outcomes, 0, extra={"dry_run": True})
+
+
+# ── on a queue, a place, workers ─────────────────────────────────────────────────────────────────────────────
+
+
+def _act_on_queue(session: Session, engine: Engine, request: Request, script: Script, form: dict[str, object]) -> int:
+    from rqtui.model import Outcome
+
+    columns = {column.name for column in script.each}
+    takes_place = any(arg.name == "place" for arg in script.args)
+    if request.expression is not None:
+        raise UsageError(f"{script.name} takes no --filter.")
+    if takes_place and bool(request.place) == request.everything:
+        raise UsageError(f"{script.name} needs --place PLACE, or --all for the whole queue.")
+    if request.place and not takes_place:
+        raise UsageError(f"{script.name} takes no --place.")
+    if columns == {"worker"} and not request.ids:
+        raise UsageError(f"{script.name} needs the names of workers.")
+    if request.place:
+        engine.layouts[request.ref.layout].place(request.place)
+        form["place"] = request.place
+    if request.is_dry_run:
+        what = request.place or request.ref.queue
+        outcomes = [Outcome(script.name, b"", "would", f"{script.name} would be asked for on {what}")]
+        return _write(session, request, script, outcomes, 0, extra={"dry_run": True})
+    _be_sure(request, script, None)
+    if columns == {"worker"}:
+        outcomes = [one for id in request.ids for one in engine.act(script.name, request.ref, (), {**form, "worker": id})]
+        return _write(session, request, script, outcomes, 0)
+    if columns == {"name", "value"}:
+        outcomes = _configure(engine, request, script, form)
+        return _write(session, request, script, outcomes, 0)
+    outcomes = list(_in_batches(engine, request, script, form))
+    if takes_place and request.everything and any(outcome.moved for outcome in outcomes):
+        engine.retire(request.ref)
+    return _write(session, request, script, outcomes, sum(int(o.values.get("moved", 0) or 0) for o in outcomes))  # type: ignore[call-overload]
+
+
+def _configure(engine: Engine, request: Request, script: Script, form: dict[str, object]) -> list[Outcome]:
+    """Settings are rows of (name, value), and come as `--set name=value`."""
+    from rqtui import scripts
+    from rqtui.model import Outcome
+
+    if not form:
+        raise UsageError(f"{script.name} needs --set SETTING=VALUE; an empty value brings the default back.")
+    rows = [{"name": name, "value": value} for name, value in form.items()]
+    call = engine.layouts[request.ref.layout].call(script.name, request.ref.queue, {}, rows)
+    answer = scripts.run(engine.client, call)
+    return [Outcome(script.name, b"", answer.word, answer.text, 0, answer.values)]
+
+
+def _in_batches(engine: Engine, request: Request, script: Script, form: dict[str, object]) -> Iterator[Outcome]:
+    """One call; for a verb with a limit that tells what is `left`, as many as it takes, to what was there at first."""
+    if not any(arg.name == "limit" for arg in script.args):
+        yield from engine.act(script.name, request.ref, (), form)
+        return
+    wanted, done, is_first = request.limit, 0, True
+    with output.progress(script.name, wanted) as bar:
+        while wanted is None or done < wanted:
+            size = BATCH if wanted is None else min(BATCH, wanted - done)
+            [outcome] = engine.act(script.name, request.ref, (), {**form, "limit": size})
+            if is_first or outcome.moved:
+                yield outcome
+            left = outcome.values.get("left")
+            if not outcome.moved or not isinstance(left, int) or not left:
+                return
+            done += outcome.moved
+            if wanted is None:
+                wanted = bar.total = done + left
+            is_first = False
+            bar.step(outcome.moved)
+
+
+# ── reserve and pull ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _take(session: Session, engine: Engine, request: Request, script: Script, form: dict[str, object]) -> int:
+    """Hands out jobs: the results carry each with its body; none is no failure."""
+    from rqtui import scripts
+
+    if request.ids or request.place or request.expression is not None or request.everything:
+        raise UsageError(f"{script.name} takes the next jobs, whichever they are: --limit N is all it can be told.")
+    limit = min(request.limit or 1, BATCH)
+    if request.is_dry_run:
+        raise UsageError(f"{script.name} has no dry run; look with: rqtui jobs {request.ref.queue} ready --limit {limit}")
+    _be_sure(request, script, limit)
+    layout = engine.layouts[request.ref.layout]
+    call = layout.call(script.name, request.ref.queue, {**form, "limit": limit})
+    answer = scripts.run(engine.client, call)
+    jobs = layout.taken(request.ref.queue, answer)
+    if not jobs:
+        output.say(f"{request.ref.queue}: {answer.text}.")
+    if session.as_json:
+        results = [{**documents.id_fields(job.id), "word": answer.word, "job": documents.job(job)} for job in jobs]
+        output.write_json(_document(request, script, len(jobs), results))
+    elif jobs:
+        from rqtui.tui.display import body_view
+
+        rows = [
+            [documents.text(job.id), documents.text(job.token), " ".join(body_view((job.body or b"")[:200]).text.split())]
+            for job in jobs
+        ]
+        output.write_table(("id", "token", "body"), rows)
+    return DONE
+
+
+# ── words ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _document(request: Request, script: Script, moved: int, results: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"verb": script.name, "queue": documents.text(request.ref.queue), "moved": moved, "results": results}
+
+
+def _write(
+    session: Session,
+    request: Request,
+    script: Script,
+    outcomes: Sequence[Outcome],
+    moved: int,
+    extra: dict[str, Any] | None = None,
+) -> int:
+    succeeded = {script.done_word, "would", *ALREADY}
+    if session.as_json:
+        output.write_json({**_document(request, script, moved, documents.outcomes(outcomes)), **(extra or {})})
+    else:
+        if len(outcomes) <= 50:  # noqa: PLR2004 (a screenful)
+            rows = [[documents.text(o.id) or request.ref.queue, o.word, o.text] for o in outcomes]
+            output.write_table(("id", "answer", "meaning"), rows)
+        words = Counter(outcome.word for outcome in outcomes)
+        output.say(f"{script.name}: " + (" · ".join(f"{number} {word}" for word, number in words.items()) or "no job matches"))
+    return DONE if all(outcome.word in succeeded for outcome in outcomes) else REFUSED
+
+
+def _need(script: Script, field: str, option: str) -> None:
+    if not any(arg.name == field for arg in (*script.args, *script.each)):
+        raise UsageError(f"{script.name} knows no {option}.")
+
+
+def _form(script: Script, given: Sequence[str]) -> dict[str, object]:
+    """`--set field=value` by the types of the header; a field `…_ms` takes a duration, and may be named without `_ms`."""
+    args = {arg.name: arg for arg in (*script.args, *script.each) if arg.name not in _OURS}
+    if {"name", "value"} <= set(args):
+        return dict(_setting(each) for each in given)
+    form: dict[str, object] = {}
+    for each in given:
+        name, equals, value = each.partition("=")
+        name = name.strip().replace("-", "_")
+        in_seconds = name not in args and f"{name}_ms" in args
+        arg = args.get(f"{name}_ms" if in_seconds else name)
+        if not equals or arg is None:
+            known = ", ".join(args) or "it has none"
+            raise UsageError(f'--set {each}: {script.name} has no field "{name}"; its fields: {known}.')
+        form[arg.name] = _value(arg, value, in_seconds)
+    return form
+
+
+def _setting(given: str) -> tuple[str, object]:
+    name, equals, value = given.partition("=")
+    if not equals:
+        raise UsageError(f"--set {given}: write SETTING=VALUE; an empty value brings the default back.")
+    if name.endswith("_ms") and value.strip() and not value.strip().isdigit():
+        return name, str(durations.parse(value, name))
+    return name, value
+
+
+def _value(arg: Arg, value: str, in_seconds: bool) -> object:
+    if arg.type in ("str", "bytes"):
+        return value
+    if arg.type == "bool":
+        if value.lower() not in _YES:
+            raise UsageError(f"--set {arg.name}: it is yes or no, not {value!r:.40}.")
+        return _YES[value.lower()]
+    if in_seconds or (arg.name.endswith("_ms") and value.strip()[-1:].isalpha()):
+        return durations.parse(value, arg.name)
+    try:
+        return int(value) if arg.type == "int" else float(value)
+    except ValueError:
+        raise UsageError(f"--set {arg.name}: it is a number, not {value!r:.40}.") from None

@@ -1,0 +1,236 @@
+"""`put`: one job from the command line, or many from lines of JSON.
+
+A body is JSON: a string is stored as its UTF-8, anything else as its text. `--raw` takes bytes as they are. Lines of a
+regular file are all read and checked before the first job is sent; those of a pipe are checked batch by batch.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import sys
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+
+import typer
+
+from rqtui.commands import documents, output
+from rqtui.commands.looking import QUEUE
+from rqtui.commands.session import DONE, REFUSED, Session, command
+from rqtui.errors import RqtuiError, UsageError
+
+if TYPE_CHECKING:
+    from rqtui.client import Put, Queue
+
+_FIELDS = ("body", "id", "name", "delay", "due", "priority", "ttr", "max_attempts", "backoff", "keep")
+_DURATIONS = ("delay", "ttr", "keep")
+_NUMBERS = ("priority", "max_attempts")
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    command(app, "put")(put)
+
+
+def put(
+    session: Session,
+    queue: QUEUE,
+    body: Annotated[str | None, typer.Argument(metavar="[BODY | -]", help="JSON; - reads it from standard input.")] = None,
+    id: Annotated[str | None, typer.Option("--id", metavar="ID", help="Yours; a second put of it is a no-op.")] = None,
+    name: Annotated[str | None, typer.Option("--name", metavar="KIND", help="The kind of job.")] = None,
+    delay: Annotated[str | None, typer.Option("--delay", metavar="90s", help="Not before so long from now.")] = None,
+    due: Annotated[str | None, typer.Option("--due", metavar="2026-12-01T08:00Z", help="Not before then.")] = None,
+    priority: Annotated[int | None, typer.Option("--priority", metavar="N", help="-4096 to 4095, lower first.")] = None,
+    ttr: Annotated[str | None, typer.Option("--ttr", metavar="30s", help="How long a lease lasts.")] = None,
+    max_attempts: Annotated[int | None, typer.Option("--max-attempts", metavar="N", help="Then it is dead.")] = None,
+    backoff: Annotated[str | None, typer.Option("--backoff", metavar="1s..1h", help="First and longest wait.")] = None,
+    keep: Annotated[str | None, typer.Option("--keep", metavar="1h", help="How long it stays when done.")] = None,
+    lines: Annotated[str | None, typer.Option("--lines", metavar="FILE|-", help='Many: {"body": …, "id": …} per line.')] = None,
+    is_raw: Annotated[bool, typer.Option("--raw", help="The body is bytes, not JSON; stored as it is.")] = False,
+) -> int:
+    """Put a job, or many, into a queue; an id that is known already is left as it is.
+
+    Example: rqtui put mail '{"to": "a@b.c"}' --id welcome:42 --delay 3d
+    """
+    session.refuse_if_read_only("put")
+    given = {
+        "id": id, "name": name, "delay": delay, "due": due, "priority": priority, "ttr": ttr,
+        "max_attempts": max_attempts, "backoff": backoff, "keep": keep,
+    }  # fmt: skip
+    given = {key: value for key, value in given.items() if value is not None}
+    if lines is None:
+        if body is None:
+            raise UsageError("put needs a body: JSON such as '{\"to\": 1}', or - to read it, or --lines FILE for many.")
+        described = {**_checked(given, ""), "body": _body(body, is_raw)}
+        return _put_one(session, queue, described)
+    if body is not None:
+        raise UsageError("--lines brings the bodies; leave BODY away.")
+    if "id" in given:
+        raise UsageError("--id names one job; with --lines each line has its own.")
+    return _put_lines(session, queue, lines, _checked(given, ""))
+
+
+def _open(session: Session, name: str) -> Queue:
+    engine = session.engine()
+    ref = engine.find(name)
+    if ref.layout != "native":
+        raise UsageError(f"put speaks to native queues; {ref} is none.")
+    from rqtui.client import BYTES, Queue
+
+    return Queue(ref.queue, engine.client, codec=BYTES)
+
+
+def _put_one(session: Session, name: str, described: dict[str, Any]) -> int:
+    queue = _open(session, name)
+    done = queue.put(**described)
+    _write(session, queue.name, [done])
+    return DONE
+
+
+def _write(session: Session, queue: str, puts: list[Put]) -> None:
+    if session.as_json:
+        results = [{**documents.id_fields(_bytes(put.id)), "word": put.word} for put in puts]
+        output.write_json({"queue": documents.text(queue), "results": results})
+        return
+    from rqtui.tui.safe import safe
+
+    words = {"moved": "added", "exists": "exists already"}
+    output.write_lines([f"{safe(put.id)}  {words.get(put.word, put.word)}" for put in puts])
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _body(word: str, is_raw: bool) -> bytes:
+    raw = sys.stdin.buffer.read() if word == "-" else _bytes(word)
+    return raw if is_raw else encoded(raw)
+
+
+def encoded(raw: bytes) -> bytes:
+    """The bytes to store for a body that is JSON: a string's UTF-8, anything else as its text. Raises UsageError."""
+    try:
+        text = raw.decode().strip()
+        value = json.loads(text, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        shown = repr(raw[:40])[1:] + ("…" if len(raw) > 40 else "")  # noqa: PLR2004 (a sentence, not a dump)
+        raise UsageError(f"the body {shown} is not JSON ({error}); a text needs quotes, and --raw stores bytes as they are.") from None
+    return _utf8(value) if isinstance(value, str) else text.encode()
+
+
+def _no_constant(word: str) -> Any:
+    raise ValueError(f"{word} is no JSON number")
+
+
+def _utf8(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise UsageError("the body holds half of a surrogate pair, which is no text; --raw stores bytes as they are.") from None
+
+
+def _checked(given: dict[str, Any], where: str) -> dict[str, Any]:
+    """Options as the client takes them; `where` (`line 7: `) begins the sentence of a UsageError."""
+    from rqtui import durations
+
+    unknown = [name for name in given if name not in _FIELDS]
+    if unknown:
+        raise UsageError(f'{where}there is no "{unknown[0]}"; a job has {", ".join(_FIELDS)}.')
+    for name in _NUMBERS:
+        if name in given and (not isinstance(given[name], int) or isinstance(given[name], bool)):
+            raise UsageError(f"{where}{name} is a whole number, not {given[name]!r:.40}.")
+    for name in ("id", "name"):
+        if name in given and not isinstance(given[name], str):
+            raise UsageError(f"{where}{name} is text, not {given[name]!r:.40}.")
+    if "delay" in given and "due" in given:
+        raise UsageError(f"{where}delay and due exclude each other: give one of them.")
+    try:
+        for name in _DURATIONS:
+            if name in given:
+                durations.parse(given[name], name)
+        if "backoff" in given:
+            durations.parse_range(given["backoff"])
+        return {**given, "due": _instant(given["due"])} if "due" in given else given
+    except UsageError as error:
+        raise UsageError(f"{where}{error}") from None
+
+
+def _instant(value: object) -> datetime | int:
+    """An instant as ISO 8601 with a zone, or as milliseconds since 1970."""
+    from rqtui import durations
+
+    instant: Any = value
+    if isinstance(value, str):
+        try:
+            instant = int(value) if value.isascii() and value.isdigit() else datetime.fromisoformat(value)
+        except ValueError:
+            raise UsageError(f"due cannot be {value!r:.40}: write 2026-12-01T08:00Z, or milliseconds since 1970.") from None
+    return durations.instant(instant)
+
+
+# ── many ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _put_lines(session: Session, name: str, path: str, common: dict[str, Any]) -> int:
+    queue = _open(session, name)
+    kept: list[Put] = []
+    words = {"moved": 0, "exists": 0}
+    try:
+        with _source(path) as source, output.progress(f"putting into {queue.name}") as bar:
+            if stat.S_ISREG(os.fstat(source.fileno()).st_mode) and source.seekable():
+                start = source.tell()
+                bar.total = sum(1 for _line in _described(source, common))
+                source.seek(start)
+            for puts in queue.put_batches(_described(source, common)):
+                for done in puts:
+                    words[done.word] += 1
+                kept += puts if session.as_json else ()
+                bar.step(len(puts))
+    except RqtuiError as error:
+        in_already = sum(words.values())
+        if not in_already:
+            raise
+        output.say(f"{error} The {in_already} jobs of the batches before it are in.")
+        _write_many(session, queue.name, kept, words)
+        return REFUSED
+    _write_many(session, queue.name, kept, words)
+    return DONE
+
+
+def _write_many(session: Session, queue: str, kept: list[Put], words: dict[str, int]) -> None:
+    if session.as_json:
+        _write(session, queue, kept)
+        return
+    output.write_lines([f"{words['moved']} added, {words['exists']} exist already"])
+
+
+def _source(path: str) -> BinaryIO:
+    if path == "-":
+        return open(sys.stdin.fileno(), "rb", closefd=False)  # noqa: SIM115 (the caller closes it)
+    try:
+        return open(path, "rb")
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}.") from None
+
+
+def _described(source: Iterable[bytes], common: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Each line as a job for `put_batches`; empty lines are passed over. Raises UsageError that names the line."""
+    for number, line in enumerate(source, 1):
+        if not line.strip():
+            continue
+        where = f"line {number}: "
+        try:
+            job = json.loads(line.decode(), parse_constant=_no_constant)
+        except (ValueError, RecursionError) as error:
+            raise UsageError(f"{where}it is not JSON ({error}).") from None
+        if not isinstance(job, dict) or "body" not in job:
+            raise UsageError(f'{where}a line is an object with a "body", as in {{"body": {{"to": 1}}, "id": "a"}}.')
+        named = {key.replace("-", "_"): value for key, value in job.items() if value is not None or key == "body"}
+        body = named.pop("body")
+        text = body if isinstance(body, str) else json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+        try:
+            yield {**common, **_checked(named, where), "body": _utf8(text)}
+        except UsageError as error:
+            raise UsageError(str(error) if str(error).startswith(where) else f"{where}{error}") from None
