@@ -27,10 +27,10 @@ def parse(value: Duration, what: str = "a duration") -> int:
     Raises UsageError for anything that is no duration, is not finite, is negative or is longer than a century.
     """
     ms = _milliseconds(value, what)
-    if not math.isfinite(ms):
-        raise UsageError(f"{what} cannot be {value!r}: {_HOW}.")
+    if isinstance(ms, float) and not math.isfinite(ms):
+        raise UsageError(f"{what} cannot be {_short(value)}: {_HOW}.")
     if ms < 0:
-        raise UsageError(f"{what} cannot be negative, as {value!r} is.")
+        raise UsageError(f"{what} cannot be negative, as {_short(value)} is.")
     if ms > LONGEST_MS:
         raise UsageError(f"{what} cannot be longer than 100 years, as {_short(value)} is.")
     return round(ms)

@@ -1,8 +1,9 @@
 """Engine: one connection and some layouts; snapshots, acts and findings, for the screen and the command line alike.
 
-It names no layout and knows no thread: `tick.py` runs it on a thread of its own for the screen, the command line calls it
-directly. A snapshot is one pipeline, whatever the number of queues or jobs. What takes long (discovery, filter scans,
-acts on many jobs) is a generator that makes one round trip per step, so that whoever runs it can look up in between.
+It names no layout and knows no thread: `tick.py` runs it on a thread of its own for the screen, the command line
+calls it directly. A snapshot is one pipeline, whatever the number of queues or jobs. What takes long (discovery,
+filter scans, acts on many jobs) is a generator that makes one round trip per step, so that whoever runs it can look
+up in between.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from rqtui import health, scripts
 from rqtui.errors import ReadOnly, ServerError, UsageError
 from rqtui.layout import CHUNK, Ask, Layout, heard
 from rqtui.model import Cost, Finding, Focus, Job, Outcome, Page, Queue, Rate, Ref, Snapshot, Worker
+from rqtui.server import translated
 
 T = TypeVar("T")
+EVERYTHING = Focus()
 HISTORY = 60  # ticks of throughput that are remembered for the sparkline
 
 
@@ -41,7 +44,12 @@ class Engine:
         """Finds queues, a round trip per step, and remembers them; yields what each step found."""
         found: list[Ref] = []
         for layout in self.layouts.values():
-            for names in layout.discover(self.client):
+            steps = layout.discover(self.client)
+            while True:
+                with translated():
+                    names = next(steps, None)
+                if names is None:
+                    break
                 chunk = [Ref(layout.name, name) for name in names]
                 found += chunk
                 yield chunk
@@ -59,14 +67,16 @@ class Engine:
             return Ref(layout_name, rest)
         matches = [ref for ref in self.refs if ref.queue == name]
         if len(matches) > 1:
-            raise UsageError(f'"{name}" stands in {" and ".join(ref.layout for ref in matches)}: say which, as LAYOUT:{name}.')
+            raise UsageError(
+                f'"{name}" stands in {" and ".join(ref.layout for ref in matches)}: say which, as LAYOUT:{name}.'
+            )
         if matches:
             return matches[0]
         first = "native" if "native" in self.layouts else next(iter(self.layouts))
         self.layouts[first].keys(name)
         return Ref(first, name)
 
-    def snapshot(self, focus: Focus = Focus()) -> Snapshot:
+    def snapshot(self, focus: Focus = EVERYTHING) -> Snapshot:
         """Counts of the focused queues, pages and job in one round trip; raises ServerError when there is no answer."""
         refs = self.refs if focus.queues is None else [*focus.queues]
         queue_asks = [self.layouts[ref.layout].queue_ask(ref.queue) for ref in refs]
@@ -132,7 +142,9 @@ class Engine:
 
     # -- changing -------------------------------------------------------------------------------------------------
 
-    def act(self, name: str, ref: Ref, jobs: Sequence[Job] = (), form: Mapping[str, object] | None = None) -> list[Outcome]:
+    def act(
+        self, name: str, ref: Ref, jobs: Sequence[Job] = (), form: Mapping[str, object] | None = None
+    ) -> list[Outcome]:
         """Does a verb at once; an outcome per job, or one for the queue. See `acts` for many jobs."""
         return [outcome for chunk in self.acts(name, ref, jobs, form) for outcome in chunk]
 
@@ -150,8 +162,10 @@ class Engine:
         asks = layout.act_asks(name, ref.queue, jobs, dict(form or {}))
         return self._send(name, asks)
 
-    def acts_on_place(self, name: str, ref: Ref, place: str, form: Mapping[str, object] | None = None) -> Iterator[list[Outcome]]:
-        """Does a verb to every job that stands in `place` now, a chunk per step; jobs that come later are left alone."""
+    def acts_on_place(
+        self, name: str, ref: Ref, place: str, form: Mapping[str, object] | None = None
+    ) -> Iterator[list[Outcome]]:
+        """Does a verb to every job that stands in `place` now, a chunk per step; those that come later are left."""
         leaves = bool(self.layouts[ref.layout].script(name).sources)
         page = self.page(ref, place, 0, CHUNK)
         total, seen, offset = page.total, 0, 0
@@ -169,9 +183,16 @@ class Engine:
     def announce(self, ref: Ref) -> None:
         """Writes a queue's name where discovery finds it at once, after its first job was accepted."""
         layout = self.layouts[ref.layout]
-        layout.announce(self.client, ref.queue)
+        with translated():
+            layout.announce(self.client, ref.queue)
         if ref not in self.refs:
             self.refs = sorted([*self.refs, ref], key=lambda known: (known.queue, known.layout))
+
+    def retire(self, ref: Ref) -> None:
+        """Takes a queue's name away again, after the whole queue was purged."""
+        with translated():
+            self.layouts[ref.layout].retire(self.client, ref.queue)
+        self.refs = [known for known in self.refs if known != ref]
 
     def _send(self, name: str, asks: Sequence[Ask[list[Outcome]]]) -> Iterator[list[Outcome]]:
         done = 0
@@ -213,5 +234,3 @@ def with_layouts(client: Any, layouts: Sequence[Layout], read_only: bool = False
     for _chunk in engine.discover():
         pass
     return engine
-
-

@@ -1,7 +1,7 @@
 """Health: what the counts of a queue say is wrong, in words, with the keys and the remedy.
 
-Pure functions from a counted queue to findings, and one look at the server's settings. The overview's verdict, the board's
-footer, `rqtui health` and `rqtui snapshot` all read from here. Thresholds are constants, with their reasons.
+Pure functions from a counted queue to findings, and one look at the server's settings. The overview's verdict, the
+board's footer, `rqtui health` and `rqtui snapshot` all read from here. Thresholds are constants, with their reasons.
 """
 
 from __future__ import annotations
@@ -56,14 +56,28 @@ def _not_dispatched(queue: Queue, _rate: Rate) -> Iterator[Finding]:
 
 def _no_worker(queue: Queue, rate: Rate) -> Iterator[Finding]:
     waiting = queue.count("ready")
-    if waiting and not queue.workers and not queue.paused and rate.out_s == 0 and (queue.oldest_ready_ms or 0) >= LATE_MS:
-        yield Finding("no-live-worker", "warning", queue.name, f"no live worker for {_jobs(waiting, 'ready job')}", "start one: rqtui work")
+    if (
+        waiting
+        and not queue.workers
+        and not queue.paused
+        and rate.out_s == 0
+        and (queue.oldest_ready_ms or 0) >= LATE_MS
+    ):
+        yield Finding(
+            "no-live-worker",
+            "warning",
+            queue.name,
+            f"no live worker for {_jobs(waiting, 'ready job')}",
+            "start one: rqtui work",
+        )
 
 
 def _old(queue: Queue, _rate: Rate) -> Iterator[Finding]:
     age = queue.oldest_ready_ms or 0
     if age >= OLD_READY_MS and not queue.paused and queue.workers:
-        yield Finding("oldest-ready", "warning", queue.name, f"the oldest ready job waits for {_age(age)}", "add workers")
+        yield Finding(
+            "oldest-ready", "warning", queue.name, f"the oldest ready job waits for {_age(age)}", "add workers"
+        )
 
 
 def _grows(queue: Queue, rate: Rate) -> Iterator[Finding]:
@@ -76,7 +90,13 @@ def _grows(queue: Queue, rate: Rate) -> Iterator[Finding]:
 def _near_cap(queue: Queue, _rate: Rate) -> Iterator[Finding]:
     cap, dead = queue.counters.get("dead_max", 0), queue.count("dead")
     if cap and dead >= NEAR_CAP * cap:
-        yield Finding("dead-near-cap", "warning", queue.name, f"{dead} dead of at most {cap}: the oldest will be forgotten", "requeue or purge")
+        yield Finding(
+            "dead-near-cap",
+            "warning",
+            queue.name,
+            f"{dead} dead of at most {cap}: the oldest will be forgotten",
+            "requeue or purge",
+        )
 
 
 def _paused(queue: Queue, _rate: Rate) -> Iterator[Finding]:

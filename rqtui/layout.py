@@ -1,8 +1,8 @@
 """Layout: places and scripts of one queue system; everything else about it is derived from the two.
 
 A subclass (one per file in `layouts/`) says its places, its keys, how queues are discovered and how its records are
-decoded. It never talks to Redis itself: it makes `Ask`s, calls of scripts with a function that reads the answers, and the
-engine sends the asks of a whole tick in one round trip. What a layout can do is what its folder of scripts holds.
+decoded. It never talks to Redis itself: it makes `Ask`s, calls of scripts with a function that reads the answers, and
+the engine sends the asks of a whole tick in one round trip. What a layout can do is what its folder of scripts holds.
 """
 
 from __future__ import annotations
@@ -76,6 +76,13 @@ class Layout:
     def announce(self, client: Any, queue: str) -> None:
         """Makes a new queue known, where the system keeps names."""
 
+    def retire(self, client: Any, queue: str) -> None:
+        """Takes a purged queue's name away, where the system keeps names."""
+
+    def taken(self, queue: str, answer: Answer) -> tuple[Job, ...]:
+        """The jobs that a script has just handed out, leased (it has tokens) or for good."""
+        raise NotImplementedError
+
     def row_values(self, queue: str, job: Job) -> Mapping[str, object]:
         """What a job gives to a script's columns beyond `id`, `token`, `place` and `member`."""
         return {}
@@ -86,7 +93,9 @@ class Layout:
         """The place of that name."""
         found = next((place for place in self.places if place.name == name), None)
         if found is None:
-            raise UsageError(f'{self.name} has no place "{name}"; its places: {", ".join(p.name for p in self.places)}.')
+            raise UsageError(
+                f'{self.name} has no place "{name}"; its places: {", ".join(p.name for p in self.places)}.'
+            )
         return found
 
     def script(self, name: str) -> Script:
@@ -115,14 +124,18 @@ class Layout:
         names = sorted((n for n, s in self.scripts.items() if not s.read_only), key=lambda n: (order.get(n, 999), n))
         return tuple(verb(name, self.scripts[name].summary) for name in names)
 
-    def call(self, name: str, queue: str, args: Mapping[str, object], rows: Sequence[Mapping[str, object]] = ()) -> Call:
+    def call(
+        self, name: str, queue: str, args: Mapping[str, object], rows: Sequence[Mapping[str, object]] = ()
+    ) -> Call:
         """A call of a script with the keys of `queue`; arguments that the script does not declare are left away."""
         script = self.script(name)
         known = {arg.name for arg in script.args}
         columns = {arg.name for arg in script.each}
         stray = sorted(set(args) - known - columns)
         if stray:
-            raise UsageError(f"{name} has no field {', '.join(stray)}; its fields: {', '.join(sorted(known | columns))}.")
+            raise UsageError(
+                f"{name} has no field {', '.join(stray)}; its fields: {', '.join(sorted(known | columns))}."
+            )
         keys = self.keys(queue)
         scalars = {arg.name: args[arg.name] for arg in script.args if arg.name in args}
         for arg in script.args:
@@ -131,7 +144,9 @@ class Layout:
         tail = [{arg.name: row[arg.name] for arg in script.each if arg.name in row} for row in rows]
         return script.call({key.name: keys[key.name] for key in script.keys}, scalars, tail)
 
-    def act_asks(self, name: str, queue: str, jobs: Sequence[Job], form: Mapping[str, object]) -> list[Ask[list[Outcome]]]:
+    def act_asks(
+        self, name: str, queue: str, jobs: Sequence[Job], form: Mapping[str, object]
+    ) -> list[Ask[list[Outcome]]]:
         """What sends verb `name` for `jobs` (empty: for the queue or the place named in the form), a chunk per ask.
 
         A value is looked up in the form, then in the job, then in the layout's options.
@@ -146,7 +161,8 @@ class Layout:
     def _chunk_ask(self, name: str, queue: str, jobs: Sequence[Job], form: Mapping[str, object]) -> Ask[list[Outcome]]:
         script = self.script(name)
         rows = [
-            {"id": job.id, "token": job.token, "member": job.member, **self.row_values(queue, job), **form} for job in jobs
+            {"id": job.id, "token": job.token, "member": job.member, **self.row_values(queue, job), **form}
+            for job in jobs
         ]
         scalars = {arg.name for arg in script.args}
         args = {key: value for key, value in form.items() if key in scalars or key not in {a.name for a in script.each}}
@@ -155,7 +171,9 @@ class Layout:
         if script.each:
             call = self.call(name, queue, args, rows)
             return Ask((call,), lambda answers: _read_each(script, jobs, answers[0]), tuple(jobs))
-        calls = tuple(self.call(name, queue, {**{k: v for k, v in row.items() if k in scalars}, **args}) for row in rows)
+        calls = tuple(
+            self.call(name, queue, {**{k: v for k, v in row.items() if k in scalars}, **args}) for row in rows
+        )
         return Ask(
             calls,
             lambda answers: [_read_one(script, job.id, answer) for job, answer in zip(jobs, answers, strict=True)],
@@ -227,5 +245,3 @@ def refs(layouts: Sequence[Layout], client: Any) -> Iterator[list[Ref]]:
     for layout in layouts:
         for chunk in layout.discover(client):
             yield [Ref(layout.name, queue) for queue in chunk]
-
-

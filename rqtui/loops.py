@@ -1,8 +1,8 @@
 """Loop: do a step, report it, wait as long as nothing can be due, back off while Redis is away; never end by itself.
 
 The dispatcher, the reaper and a worker are three steps for the same `Loop`, on the screen's threads and under
-`rqtui dispatch`, `rqtui reap`, `rqtui work`. Every step is an atomic script, so any number of loops may run at once, next to
-foreign ones. A loop never takes the wake marker: that is for consumers, which are on time to the millisecond.
+`rqtui dispatch`, `rqtui reap`, `rqtui work`. Every step is an atomic script, so any number of loops may run at once,
+next to foreign ones. A loop never takes the wake marker: that is for consumers, which are on time to the millisecond.
 """
 
 from __future__ import annotations
@@ -66,7 +66,9 @@ class Loop:
     any other exception is reported and logged, and backed off from as well: a loop never dies of one.
     """
 
-    def __init__(self, name: str, work: Callable[[], Round], report: Callable[[Round], None] = lambda _round: None) -> None:
+    def __init__(
+        self, name: str, work: Callable[[], Round], report: Callable[[Round], None] = lambda _round: None
+    ) -> None:
         self.name = name
         self.rounds: deque[Round] = deque(maxlen=STEPS)
         self._work, self._report = work, report
@@ -139,8 +141,8 @@ def mover(
 ) -> Callable[[], Round]:
     """The work of a dispatcher (`verb` dispatch) or a reaper (reap) over the queues that `refs()` names each time.
 
-    All queues go in one round trip. Without `limit` the batch adapts between 50 and 1000 so that one call keeps the server
-    no longer than about 5 ms. It rests until the next job is due or the next lease expires, at most `every_s`.
+    All queues go in one round trip. Without `limit` the batch adapts between 50 and 1000 so that one call keeps the
+    server no longer than about 5 ms. It rests until the next job is due or the next lease expires, at most `every_s`.
     """
     batch = [limit or 200]
 
@@ -173,4 +175,6 @@ def _step(verb: str, ref: Ref, answer: scripts.Answer | Exception) -> Step:
         raise answer
     values = dict(answer.values)
     next_ms = values.get("next_ms")
-    return Step(verb, ref, int(values.get("moved", 0) or 0), next_ms if isinstance(next_ms, int) else None, values, time.time())
+    return Step(
+        verb, ref, int(values.get("moved", 0) or 0), next_ms if isinstance(next_ms, int) else None, values, time.time()
+    )

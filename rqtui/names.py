@@ -5,8 +5,8 @@ from __future__ import annotations
 from rqtui.errors import UsageError
 
 KEYS = (
-    "scheduled", "ready", "reserved", "done", "dead", "jobs", "bodies", "attempts", "errors", "meta", "events", "minutes",
-    "workers", "wake",
+    "scheduled", "ready", "reserved", "done", "dead", "jobs", "bodies", "attempts", "errors", "meta", "events",
+    "minutes", "workers", "wake",
 )  # fmt: skip
 QUEUES = "rqtui:queues"  # a set of names, for discovery
 

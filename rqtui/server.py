@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from rqtui.errors import Denied, RqtuiError, Unreachable, UsageError
+from rqtui.errors import Denied, RqtuiError, ServerError, Unreachable, UsageError
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -270,7 +270,7 @@ def probe(client: Redis, url: str = "") -> ServerInfo:
 
     Raises Unreachable or Denied, in the words of `describe()`, when there is no talking to it at all.
     """
-    _reach(client, url)
+    reach(client, url)
     denied: list[str] = []
     hello = _asked(client, url, denied, "HELLO")
     info = _asked(client, url, denied, "INFO")
@@ -290,8 +290,8 @@ def probe(client: Redis, url: str = "") -> ServerInfo:
     )
 
 
-def _reach(client: Redis, url: str) -> None:
-    """Connect, greet, choose the database; what fails here fails for every command."""
+def reach(client: Redis, url: str = "") -> None:
+    """Connect, greet, choose the database; what fails here fails for every command. Raises Unreachable or Denied."""
     from redis.exceptions import AuthenticationError, RedisError
 
     try:
@@ -300,6 +300,21 @@ def _reach(client: Redis, url: str) -> None:
         raise Denied(describe(error, url)) from error
     except (RedisError, OSError) as error:
         raise Unreachable(describe(error, url)) from error
+
+
+@contextlib.contextmanager
+def translated(url: str = "") -> Iterator[None]:
+    """Errors of redis-py inside, from plain commands, come out as ours, in the words of `describe()`."""
+    from redis import exceptions
+
+    try:
+        yield
+    except (exceptions.AuthenticationError, exceptions.NoPermissionError, exceptions.ReadOnlyError) as error:
+        raise Denied(describe(error, url)) from error
+    except (exceptions.ConnectionError, exceptions.TimeoutError, OSError) as error:
+        raise Unreachable(describe(error, url)) from error
+    except exceptions.RedisError as error:
+        raise ServerError(describe(error, url)) from error
 
 
 def _asked(client: Redis, url: str, denied: list[str], command: str) -> dict[str, str]:

@@ -1,10 +1,10 @@
 """Ticker: the one thread that talks to Redis for a screen.
 
 It owns an Engine, takes requests from an inbox, refreshes when the interval is over, and posts what it finds as plain
-messages. A key never waits for Redis: the screen puts a request into the inbox and goes on. Long work is a generator that
-is stepped once per turn; between the steps the inbox and the refresh have their say. While Redis is away the last picture
-stays, and it tries again after 1 1 2 3 5 8 13 s; a request ends the wait. Acts that wait when the link drops are answered
-`not sent` and never run later.
+messages. A key never waits for Redis: the screen puts a request into the inbox and goes on. Long work is a generator
+that is stepped once per turn; between the steps the inbox and the refresh have their say. While Redis is away the
+last picture stays, and it tries again after 1 1 2 3 5 8 13 s; a request ends the wait. Acts that wait when the link
+drops are answered `not sent` and never run later.
 """
 
 from __future__ import annotations

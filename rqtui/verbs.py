@@ -1,8 +1,8 @@
 """What a person can do: one table that feeds keys, footer, help, palette, confirm dialogs and the README.
 
-A verb is offered where the layout's folder holds a script of that name and the script's `moves` (or `takes` here) starts
-at the place under the cursor. A script without a row here appears in the palette and in `rqtui act`, labelled by its
-first line and treated as dangerous.
+A verb is offered where the layout's folder holds a script of that name and the script's `moves` (or `takes` here)
+starts at the place under the cursor. A script without a row here appears in the palette and in `rqtui act`, labelled
+by its first line and treated as dangerous.
 """
 
 from __future__ import annotations
@@ -67,8 +67,19 @@ VERBS: tuple[Verb, ...] = (
             Field("keep_ms", "keep when done", "duration"),
         ),
     ),
-    Verb("ack", "ack", "finished", "A", takes=("reserved",), danger=True, question="Finish", lost="their bodies, unless kept"),
-    Verb("release", "let go", "given back", "L", takes=("reserved",), form=(Field("delay_ms", "not before", "duration"),)),
+    Verb(
+        "ack",
+        "ack",
+        "finished",
+        "A",
+        takes=("reserved",),
+        danger=True,
+        question="Finish",
+        lost="their bodies, unless kept",
+    ),
+    Verb(
+        "release", "let go", "given back", "L", takes=("reserved",), form=(Field("delay_ms", "not before", "duration"),)
+    ),
     Verb(
         "reject",
         "reject",
@@ -77,7 +88,10 @@ VERBS: tuple[Verb, ...] = (
         takes=("reserved",),
         danger=True,
         question="Reject",
-        form=(Field("error", "reason", default="rejected by an operator"), Field("final", "no further attempt", "bool")),
+        form=(
+            Field("error", "reason", default="rejected by an operator"),
+            Field("final", "no further attempt", "bool"),
+        ),
     ),
     Verb(
         "kill",
@@ -89,7 +103,14 @@ VERBS: tuple[Verb, ...] = (
         question="Bury",
         form=(Field("reason", "reason", default="killed by an operator"),),
     ),
-    Verb("requeue", "run again", "requeued", "R", takes=("dead", "done"), form=(Field("keep_attempts", "keep attempts", "bool"),)),
+    Verb(
+        "requeue",
+        "run again",
+        "requeued",
+        "R",
+        takes=("dead", "done"),
+        form=(Field("keep_attempts", "keep attempts", "bool"),),
+    ),
     Verb("promote", "run now", "made ready", "R", takes=("scheduled",)),
     Verb(
         "delete",
@@ -103,7 +124,9 @@ VERBS: tuple[Verb, ...] = (
     ),
     Verb("reschedule", "when", "rescheduled", "T", takes=("scheduled", "ready"), form=_WHEN),
     Verb("reprioritise", "priority", "reprioritised", takes=("scheduled", "ready"), form=_WHEN[1:]),
-    Verb("extend", "extend", "extended", "E", takes=("reserved",), form=(Field("ttr_ms", "lease from now", "duration"),)),
+    Verb(
+        "extend", "extend", "extended", "E", takes=("reserved",), form=(Field("ttr_ms", "lease from now", "duration"),)
+    ),
     Verb("cancel", "cancel", "asked to stop", takes=("reserved",)),
     Verb("pause", "pause", "paused", "P", scope="queue"),
     Verb("resume", "resume", "resumed", "P", scope="queue"),
@@ -117,7 +140,16 @@ VERBS: tuple[Verb, ...] = (
         lost="every job in it, with bodies and errors",
     ),
     Verb("reserve", "reserve", "leased", scope="queue", hidden=True),
-    Verb("pull", "pull", "taken", scope="queue", hidden=True, danger=True, question="Take for good", lost="the job: no lease, no second try"),
+    Verb(
+        "pull",
+        "pull",
+        "taken",
+        scope="queue",
+        hidden=True,
+        danger=True,
+        question="Take for good",
+        lost="the job: no lease, no second try",
+    ),
     Verb("dispatch", "dispatch", "made ready", scope="queue", hidden=True),
     Verb("reap", "reap", "taken back", scope="queue", hidden=True),
     Verb("configure", "configure", "configured", scope="queue", hidden=True),

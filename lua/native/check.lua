@@ -44,12 +44,11 @@ for i = 1, #step[2], 2 do
     local record = redis.call('HGET', jobs, id)
     local long = record and string.match(record, header)
     local line = redis.call('HGET', attempts, id)
-    local readable = long and (long == '-' or redis.call('HEXISTS', bodies, id) == 1)
-      and (not line or string.match(line, '^%d+ %S+ %S+ %S+ %S+ %S .*$'))
-      and (walk ~= 'reserved' or line)
+    local line_ok = not line or string.match(line, '^%d+ %S+ %S+ %S+ %S+ %S .*$')
+    local readable = long and (long == '-' or redis.call('HEXISTS', bodies, id) == 1) and line_ok and (walk ~= 'reserved' or line)
     if #where > 1 then
       found = where[1] == walk and 'two_places'
-    elseif not readable and not (walk == 'done' and not record) and not (walk == 'dead' and record) then
+    elseif not readable and not (walk == 'done' and not record) and not (walk == 'dead' and record and line_ok) then
       found = 'corrupt_record'
     end
   elseif walk == 'jobs' then

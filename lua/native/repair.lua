@@ -52,7 +52,7 @@ for at = 2, #ARGV do
   local record, line = redis.call('HGET', jobs, id), redis.call('HGET', attempts, id)
   local priority, long = string.match(record or '', '^%d+ %S+ (%-?%d+) %S+ %S+ %S+ %S+ %S+ (%S+) [^\n]*\n')
   local whole = priority and (long == '-' or redis.call('HEXISTS', bodies, id) == 1)
-  local tried = string.match(line or '', '^(%d+) %S+ %S+ %S+ %S+ %S .*$')
+  local tried, own = string.match(line or '', '^(%d+) %S+ %S+ %S+ (%S+) %S .*$')
   local found, place, line_ok = {}, nil, tried or not line
   for _, candidate in ipairs(order) do
     if redis.call('ZSCORE', candidate[2], id) then found[#found + 1] = candidate end
@@ -72,7 +72,7 @@ for at = 2, #ARGV do
     if target == 'ready' and place ~= 'ready' then
       next_seq = next_seq + 1
       redis.call('HSET', meta, 'version', 1, 'seq', string.format('%.0f', next_seq))
-      redis.call('ZADD', ready, string.format('%.0f', tonumber(priority) * 2 ^ 40 + next_seq), id)
+      redis.call('ZADD', ready, string.format('%.0f', (tonumber(own) or tonumber(priority)) * 2 ^ 40 + next_seq), id)
     elseif target == 'dead' and place ~= 'dead' then
       redis.call('HSET', errors, id, cjson.encode({{now_ms, now_ms, '', 'the record of this job cannot be read'}}))
       redis.call('ZADD', dead, now_ms, id)

@@ -37,7 +37,8 @@ if seq and not string.match(seq, '^%d+$') then
 end
 if #ARGV < 4 or #ARGV > 1003 then return redis.error_reply('ERR a batch has 1 to 1000 ids; nothing was changed') end
 local due = delay_ms and now_ms + delay_ms or due_ms
-if string.find(ARGV[1] .. ARGV[2] .. ARGV[3], '%D') or #ARGV[1] > 13 or not due or due > 9007199254740 then
+if string.find(ARGV[1] .. ARGV[2] .. ARGV[3], '%D') or math.max(#ARGV[1], #ARGV[2], #ARGV[3]) > 13
+  or not due or due > 9007199254740 then
   return redis.error_reply('ERR give due_ms or delay_ms, whole numbers, not negative; nothing was changed')
 end
 local places = {scheduled = scheduled, ready = ready, reserved = reserved, done = done, dead = dead}

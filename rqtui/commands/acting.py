@@ -66,7 +66,7 @@ def act(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be asked for; change nothing.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before something dangerous.")] = False,
 ) -> int:
-    """Do a verb to jobs or to a queue; every answer stands in the results.
+    """Do a verb to jobs or to a queue.
 
     Example: rqtui act requeue mail --place dead --filter err:timeout --json
     """

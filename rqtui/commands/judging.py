@@ -36,7 +36,7 @@ def register(app: typer.Typer) -> None:
 
 
 def health(session: Session, queues: QUEUES = None) -> int:
-    """The verdict, as monitoring plugins give it: exit 0 fine, 1 warning, 2 critical, 3 unknown.
+    """Is all well? Exit 0 fine, 1 warning, 2 critical, 3 unknown.
 
     Example: rqtui health mail --json
     """
@@ -78,7 +78,7 @@ def check(
     queue: QUEUE,
     repair: Annotated[bool, typer.Option("--repair", help="Mend what is found.")] = False,
 ) -> int:
-    """Look for jobs that stand in two places or in none, and for records that cannot be read.
+    """Look for jobs in two places or in none, and mend them.
 
     Example: rqtui check mail --repair
     """
@@ -178,7 +178,7 @@ def _repair(engine: Engine, ref: Ref, found: Sequence[Finding]) -> set[bytes]:
 
 
 def layouts(session: Session) -> int:
-    """The systems that rqtui speaks: their places, verbs and options. Needs no Redis.
+    """The systems that rqtui speaks; needs no Redis.
 
     Example: rqtui layouts --json
     """

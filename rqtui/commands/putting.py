@@ -50,7 +50,9 @@ def put(
     lines: Annotated[str | None, typer.Option("--lines", metavar="FILE|-", help='Many: {"body": …, "id": …} per line.')] = None,
     is_raw: Annotated[bool, typer.Option("--raw", help="The body is bytes, not JSON; stored as it is.")] = False,
 ) -> int:
-    """Put a job, or many, into a queue; an id that is known already is left as it is.
+    """Put a job, or many, into a queue.
+
+    An id that the queue knows already is left as it is, so the same line may run again.
 
     Example: rqtui put mail '{"to": "a@b.c"}' --id welcome:42 --delay 3d
     """

@@ -58,14 +58,17 @@ class Session:
     settings: Settings
     as_json: bool = False
 
-    def engine(self, *, discover: bool = False, block_s: float = 0.0) -> Engine:
-        """An engine on the settings' Redis. Queues are looked for only on demand, or where names could be ambiguous."""
+    def engine(self, *, discover: bool = False, reached: bool = True) -> Engine:
+        """An engine on the settings' Redis. Queues are looked for on demand, or where a name could mean two of them.
+
+        Unless `reached` is False, it raises Unreachable or Denied at once when there is no talking to that Redis.
+        """
         from rqtui import layouts
         from rqtui.engine import Engine
         from rqtui.server import connect
 
         made = [layouts.make(spec) for spec in self.settings.layouts]
-        engine = Engine(connect(self.settings.url, block_s=block_s), made, self.settings.read_only)
+        engine = Engine(connect(self.settings.url), made, self.settings.read_only)
         if discover or len(made) > 1:
             for _chunk in engine.discover():
                 pass
@@ -100,21 +103,37 @@ def command(app: typer.Typer, name: str, *, has_json: bool = True, failure: int 
                 raise typer.Exit(code)
 
         added = {"context": typer.Context, **({"as_json": JSON_OPTION} if has_json else {}), **COMMON}
-        parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own] + [
-            inspect.Parameter(
-                option,
-                inspect.Parameter.KEYWORD_ONLY,
-                annotation=annotation,
-                default=inspect.Parameter.empty if option == "context" else _DEFAULTS.get(option, False),
-            )
-            for option, annotation in added.items()
-        ]
-        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads the signature
-        run.__annotations__ = {p.name: p.annotation for p in parameters}
+        options = [_parameter(option, annotation) for option, annotation in added.items()]
+        _sign(run, [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own] + options)
         app.command(name)(run)
         return function
 
     return register
+
+
+def with_common_options(root: Callable[..., None]) -> Callable[..., None]:
+    """The root's callback with the common options and --version; it gets `context`, `is_version` and each option."""
+    version = Annotated[bool, typer.Option("--version", help="Say which version this is.")]
+    added = {"context": typer.Context, "is_version": version, **COMMON}
+    _sign(root, [_parameter(name, annotation) for name, annotation in added.items()])
+    return root
+
+
+def open_screen(given: dict[str, Any], screen: Callable[[Settings], int]) -> int:
+    """Opens the screen with the options that stood on the command line."""
+    nothing = {**_DEFAULTS}
+    return guarded(lambda: screen(_session(given, nothing, False).settings), None, given)
+
+
+def _parameter(name: str, annotation: Any) -> inspect.Parameter:
+    default = inspect.Parameter.empty if name == "context" else _DEFAULTS.get(name, False)
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+
+
+def _sign(function: Any, parameters: list[inspect.Parameter]) -> None:
+    """Gives a function the signature that typer shall read."""
+    function.__signature__ = inspect.Signature(parameters)
+    function.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
 
 
 def _session(before: dict[str, Any], after: dict[str, Any], as_json: bool) -> Session:

@@ -16,7 +16,8 @@ from rqtui.layout import Answers, Ask, Layout
 from rqtui.model import Attempt, Count, Job, Page, Place, Queue, State, Worker
 from rqtui.scripts import Answer, Call
 
-KEYS = "scheduled ready reserved done dead jobs bodies attempts errors meta events minutes workers wake".split()
+_SIDE_KEYS = ("jobs", "bodies", "attempts", "errors", "meta", "events", "minutes", "workers", "wake")
+KEYS = (*(state.value for state in State), *_SIDE_KEYS)
 _SCORES = {"scheduled": "due ms", "ready": "", "reserved": "deadline ms", "done": "forget ms", "dead": "died ms"}
 
 
@@ -67,6 +68,14 @@ class Native(Layout):
     def announce(self, client: Any, queue: str) -> None:
         """Adds the name to `rqtui:queues`; in another slot, so after the script that made the queue."""
         client.sadd("rqtui:queues", queue.encode("utf-8", "surrogateescape"))
+
+    def retire(self, client: Any, queue: str) -> None:
+        """Takes the name out of `rqtui:queues`."""
+        client.srem("rqtui:queues", queue.encode("utf-8", "surrogateescape"))
+
+    def taken(self, queue: str, answer: Answer) -> tuple[Job, ...]:
+        """The jobs in the answer of `reserve` or `pull`."""
+        return tuple(_taken(queue, row) for row in answer.rows)
 
     def _read(self, script: str, queue: str, **args: object) -> Call:
         return self.call(script, queue, args)
@@ -147,7 +156,13 @@ def _page(queue: str, place: str, offset: int, limit: int, answer: Answer | Exce
         id, score, record, size, body, line, error = row
         job = decode(queue, place, id, score, record, line)
         jobs.append(
-            replace(job, max_attempts=job.max_attempts or answer.values["max_attempts"], body=body if body or size == 0 else None, body_bytes=size, error=text(error) or job.error)
+            replace(
+                job,
+                max_attempts=job.max_attempts or answer.values["max_attempts"],
+                body=body if body or size == 0 else None,
+                body_bytes=size,
+                error=text(error) or job.error,
+            )
         )
     following = first + len(jobs)
     return Page(queue, "native", place, tuple(jobs), total, True, first, following if following < total else None)
@@ -172,6 +187,29 @@ def _shown(queue: str, id: bytes, answers: Answers) -> Job | None:
         history=past,
         error=past[-1].error if past else job.error,
         problem=job.problem if v["place"] else "it stands in no place; rqtui check finds and repairs it",
+    )
+
+
+def _taken(queue: str, row: tuple[Any, ...]) -> Job:
+    id, *lease, record, long_body = row
+    token, attempt, most, ttr_ms = lease or (b"", 0, None, None)
+    place = "reserved" if lease else "ready"
+    job = decode(queue, place, id, 0.0, record, b"")
+    body = long_body or record.partition(b"\n")[2]
+    if not lease:
+        return replace(job, body=body, body_bytes=len(body))
+    token_text = text(token) if isinstance(token, bytes) else token
+    reserved_ms = int(token_text) // 1000  # a token is the microsecond of the lease
+    return replace(
+        job,
+        body=body,
+        body_bytes=len(body),
+        token=token_text.encode(),
+        attempts=attempt,
+        max_attempts=most,
+        ttr_ms=ttr_ms,
+        reserved_ms=reserved_ms,
+        deadline_ms=reserved_ms + ttr_ms,
     )
 
 

@@ -132,7 +132,9 @@ def _markup(_rng: Random) -> bytes:
 
 
 def _escapes(_rng: Random) -> bytes:
-    return b'{"subject":"\x1b[2J\x1b[31mred\x1b[0m \x1b]0;a new title\x07", "note":"control characters, shown as signs"}'
+    return (
+        b'{"subject":"\x1b[2J\x1b[31mred\x1b[0m \x1b]0;a new title\x07", "note":"control characters, shown as signs"}'
+    )
 
 
 def _bidi(_rng: Random) -> bytes:

@@ -10,8 +10,8 @@ from typing import Any
 
 from rqtui import scripts
 from rqtui.names import keys
+from rqtui.scenarios.producers import enqueue
 from rqtui.scenarios.scenario import PastGroup
-from rqtui.scenarios.simulation import enqueue
 
 ATTEMPTS = 3
 _RUN_MS = 740
@@ -19,7 +19,7 @@ _PAUSE_MS = 45_000  # longer than any backoff between two of these attempts
 
 
 def live_through(client: Any, groups: tuple[PastGroup, ...], now_ms: int) -> int:
-    """Make `groups` have happened, the oldest first; nothing else may stand in their queues yet. Returns the jobs put."""
+    """Make `groups` have happened, the oldest first, in queues that are empty yet; returns the jobs put."""
     for group in sorted(groups, key=lambda group: -group.minutes_ago):
         _live_through(client, group, now_ms - group.minutes_ago * 60_000)
     return sum(len(group.jobs) for group in groups)

@@ -22,6 +22,8 @@ from rqtui.server import connect, mask, probe
 
 _ACTS = ((0.2, "kill"), (0.35, "stall"), (0.5, "add"), (0.5, "burst"), (0.6, "poison"))  # when, in shares of the run
 _CHECK_LIMIT = 1_000
+_COUNTS = ("scheduled", "ready", "reserved", "done", "dead", "enqueued", "acked")
+_COUNTS = ("scheduled", "ready", "reserved", "done", "dead", "enqueued", "acked")
 
 
 class _Movers:
@@ -74,9 +76,8 @@ def run_headless(
         status, tally = run.status(), run.crew.tally
         queues = [_counts(client, queue) for queue in run.queues]
         findings = [finding for queue in run.queues for finding in check(client, queue)]
-        total: Counter[str] = Counter()
-        for queue in queues:
-            total.update({name: value for name, value in queue.items() if isinstance(value, int)})
+        total = {name: sum(queue[name] for queue in queues) for name in _COUNTS}
+        remaining = sum(total[name] for name in ("scheduled", "ready", "reserved", "dead"))
         return {
             "scenario": scenario.name,
             "seed": seed,
@@ -94,9 +95,7 @@ def run_headless(
             "dispatched": movers.moved["dispatch"],
             "reaped": {"ready": movers.moved["reaped_ready"], "dead": movers.moved["reaped_dead"]},
             "jobs_s": round(jobs_s, 1),
-            "lost": total["enqueued"]
-            - total["acked"]
-            - sum(total[p] for p in ("scheduled", "ready", "reserved", "dead")),
+            "lost": total["enqueued"] - total["acked"] - remaining,
             "queues": queues,
             "findings": findings,
         }
@@ -116,8 +115,7 @@ def _live(run: Run, began: float, seconds: float, stop: threading.Event) -> None
 
 def _counts(client: Any, queue: str) -> dict[str, Any]:
     values = scripts.run(client, scripts.load("native")["counts"].call(keys(queue))).values
-    names = ("scheduled", "ready", "reserved", "done", "dead", "enqueued", "acked")
-    return {"queue": queue, **{name: values[name] for name in names}}
+    return {"queue": queue, **{name: values[name] for name in _COUNTS}}
 
 
 def check(client: Any, queue: str) -> Iterator[dict[str, Any]]:
@@ -126,13 +124,8 @@ def check(client: Any, queue: str) -> Iterator[dict[str, Any]]:
     while True:
         answer = scripts.run(client, script.call(keys(queue), {"walk": walk, "cursor": cursor, "limit": _CHECK_LIMIT}))
         for id, found, where in answer.rows:
-            text = f"{found.replace('_', ' ')}: {where}".rstrip(": ")
-            yield {
-                "kind": found.replace("_", "-"),
-                "queue": queue,
-                "ids": [id.decode("utf-8", "replace")],
-                "text": text,
-            }
+            kind, text = found.replace("_", "-"), f"{found.replace('_', ' ')}: {where}".rstrip(": ")
+            yield {"kind": kind, "queue": queue, "ids": [id.decode("utf-8", "replace")], "text": text}
         if answer.word == "end":
             return
         walk, cursor = answer.values["walk"], answer.values["cursor"]

@@ -17,9 +17,11 @@ from itertools import count
 from rqtui import scripts
 from rqtui.loops import Loop
 from rqtui.names import QUEUES, keys
+from rqtui.scenarios.crew import Crew
+from rqtui.scenarios.pace import Pace
 from rqtui.scenarios.past import live_through
+from rqtui.scenarios.producers import Producers
 from rqtui.scenarios.scenario import Control, Scenario
-from rqtui.scenarios.simulation import Crew, Pace, Producers
 from rqtui.scenarios.stories import poison_job
 from rqtui.server import connect
 
@@ -156,6 +158,15 @@ class Run:
         )
 
     # -- the strip --------------------------------------------------------------------------------------------------
+
+    def strip(self) -> str:
+        """The strip in one line: figures, then the keys."""
+        now = self.status()
+        crew = f"{now.workers} workers" + (f", {now.stalled} hang" if now.stalled else "")
+        of = f" of {now.planned}" if now.planned else ""
+        pieces = [f"demo {self.scenario.name}", crew, f"{now.put}{of} put", f"{now.jobs_s:.1f}/s", f"×{now.speed:g}"]
+        keys_shown = " ".join(f"{control.key} {control.label}" for control in self.controls)
+        return " · ".join(pieces) + ("  REDIS IS CUT OFF" if now.is_cut else "") + f"   {keys_shown}"
 
     def press(self, name: str) -> str:
         """Do what the control of that name does; a sentence says what happened."""

@@ -97,8 +97,8 @@ CONTROLS: tuple[Control, ...] = (
     Control("8", "kill", "kill", "a worker dies, holding its job"),
     Control("9", "burst", "burst", "many jobs at once"),
     Control("0", "poison", "poison", "a job that kills every worker that takes it"),
-    Control("<", "slower", "slower", "half the speed"),
-    Control(">", "faster", "faster", "twice the speed"),
+    Control("(", "slower", "slower", "half the speed"),
+    Control(")", "faster", "faster", "twice the speed"),
     Control("!", "cut", "cut Redis", "Redis does not answer for ten seconds"),
 )
 """Every key of the strip. Digits from 6 on and these signs mean nothing else on any screen."""

@@ -148,10 +148,10 @@ class Cockpit(App[None]):
         is_first = self.snapshot is None
         known = self.refs
         self.snapshot, self.refs = message.snapshot, list(self.engine.refs)
-        for view in self._views():
-            view.diagnose(None)
+        for drawn in self._views():
+            drawn.diagnose(None)
             if was_lost:
-                view.dim(False)
+                drawn.dim(False)
         view = self.view
         if view and view.is_drawn:
             view.show(message.snapshot)
@@ -236,7 +236,7 @@ class Cockpit(App[None]):
         names = ", ".join(sorted({ref.layout for ref in self.refs})) or "native"
         cost = self.snapshot.cost
         plural = "queue" if len(self.refs) == 1 else "queues"
-        words = f"{names} · {len(self.refs)} {plural}"
+        words = f"{names} · {len(self.refs)} {plural}" if self.size.width >= 100 else f"{len(self.refs)} {plural}"
         spent = f"{cost.commands} cmds · {cost.ms:.1f} ms / {self.ticker.interval_s:g} s"
         return chrome.Status(url, words, cost=spent if self.size.width >= 100 else f"{cost.ms:.1f} ms")
 
@@ -245,7 +245,11 @@ class Cockpit(App[None]):
         if isinstance(view, Overview) or target.queue is None or self.snapshot is None:
             incoming, outgoing, failed = view.totals() if isinstance(view, Overview) else (0.0, 0.0, 0.0)
             share = 100 * failed / outgoing if outgoing else 0
-            pieces = [("in ", display.rate(incoming)), ("out ", display.rate(outgoing)), ("failing ", f"{share:.1f} %" if share else "·")]
+            pieces = [
+                ("in ", display.rate(incoming)),
+                ("out ", display.rate(outgoing)),
+                ("failing ", f"{share:.1f} %" if share else "·"),
+            ]
             left = Content("   ").join([Content.assemble((label, "$muted"), value) for label, value in pieces])
             return left, Content.styled(self.demo.strip() if self.demo else "", "$muted")
         ref = target.ref
@@ -268,7 +272,11 @@ class Cockpit(App[None]):
         for look in keys.LOOKS:
             if look.in_footer and (not look.screens or view.NAME in look.screens):
                 shown.append((keys.shown(look.keys.split(",")[0]), look.label, True))
-        mode = Content.styled("read-only", "$state-ready") if self.settings.read_only else Content.styled("write", "$accented")
+        mode = (
+            Content.styled("read-only", "$state-ready")
+            if self.settings.read_only
+            else Content.styled("write", "$accented")
+        )
         if self.lost:
             mode = Content.styled("no changes: Redis is away", "$state-dead")
         view.footer.show(shown, mode)
@@ -331,7 +339,9 @@ class Cockpit(App[None]):
             return
         total = self._total(target)
         lines = help.question_lines(verb, target, total, server.mask(self.settings.url))
-        title = Content(f" {verb.question or verb.label} {help.what(target, total) if verb.scope == 'job' else ref.queue} ")
+        title = Content(
+            f" {verb.question or verb.label} {help.what(target, total) if verb.scope == 'job' else ref.queue} "
+        )
         dialog = Question(title, lines, fields, verb.label, verb.danger)
 
         def decided(values: Values | None) -> None:
@@ -350,7 +360,9 @@ class Cockpit(App[None]):
         for name, form in _by_verb(verb, values):
             script = self.engine.layouts[ref.layout].script(name)
             takes_force = any(arg.name == "force" for arg in script.args)
-            if takes_force and (target.place == State.RESERVED or any(job.state is State.RESERVED for job in target.jobs)):
+            if takes_force and (
+                target.place == State.RESERVED or any(job.state is State.RESERVED for job in target.jobs)
+            ):
                 form["force"] = True  # the dialog has said that a worker holds it
             if name == "enqueue":
                 self.ticker.call(object(), lambda engine: engine.announce(ref))
@@ -378,25 +390,27 @@ class Cockpit(App[None]):
         self._show_header()
         self.show_keys()
 
-    def action_back(self) -> None:
+    async def action_back(self) -> None:
         """One step back; on the overview, nothing."""
         if len([screen for screen in self.screen_stack if isinstance(screen, View)]) > 1:
             self.pop_screen()
             self._opened()
 
-    def action_quit_or_back(self) -> None:
+    async def action_quit_or_back(self) -> None:
         """One step back; on the overview, the end."""
         if isinstance(self.screen, Overview):
             self.exit()
         else:
-            self.action_back()
+            await self.action_back()
 
     def action_toggle_loop(self, name: str) -> None:
         """Stops or starts the dispatcher or the reaper."""
         loop = self.loops[name]
         if loop.is_running:
             loop.stop(0)
-            self.notify(f"The {LOOPS[name]} is off: what falls {'due' if name == 'dispatch' else 'late'} stays where it is.")
+            self.notify(
+                f"The {LOOPS[name]} is off: what falls {'due' if name == 'dispatch' else 'late'} stays where it is."
+            )
         else:
             loop.start()
             self.notify(f"The {LOOPS[name]} is on.")
@@ -408,7 +422,9 @@ class Cockpit(App[None]):
         def step() -> None:
             done = self.loops[name].step()
             words = done.error or f"{LOOPS[name]}: {display.count(done.moved) if done.moved else 'nothing'} moved"
-            self.call_from_thread(self.notify, display.safe(words), severity="error" if done.error else "information", markup=False)
+            self.call_from_thread(
+                self.notify, display.safe(words), severity="error" if done.error else "information", markup=False
+            )
             self.ticker.refresh()
 
         self.run_worker(step, thread=True, exclusive=False)

@@ -28,12 +28,21 @@ class Pane(Table):
     """The jobs of one place."""
 
     def __init__(self, ref: Ref, place: Place) -> None:
-        super().__init__(jobs.COLUMNS[place.state], empty=jobs.EMPTY[place.state], id=f"pane-{place.name}")
+        super().__init__(
+            jobs.columns(place.state, jobs.LONG_ID), empty=jobs.EMPTY[place.state], id=f"pane-{place.name}"
+        )
         self.ref, self.place = ref, place
         self.offset_wanted = 0
         self.whole_place = False
         self.jobs: dict[bytes, Job] = {}
         self.page: Page | None = None
+        self._id_cells = jobs.LONG_ID
+
+    def set_id_cells(self, cells: int) -> None:
+        """How much of an id is shown; the next page has it."""
+        if cells != self._id_cells:
+            self._id_cells = cells
+            self.set_columns(jobs.columns(self.place.state, cells))
 
     def wish(self) -> PageWish:
         """The page that it needs now."""
@@ -46,7 +55,7 @@ class Pane(Table):
         self.jobs.update((job.id, job) for job in page.jobs)
         self.page = page
         self.empty = page.error or jobs.EMPTY[self.place.state]
-        self.update([jobs.row(job, now_ms) for job in page.jobs], page.total, page.offset)
+        self.update([jobs.row(job, now_ms, self._id_cells) for job in page.jobs], page.total, page.offset)
 
     def job(self) -> Job | None:
         """The job under the cursor."""
@@ -101,9 +110,7 @@ class Board(View):
             return [self.pane()]
         narrowed = self.size.width < ALL_PLACES
         return [
-            pane
-            for pane in self.panes()
-            if not narrowed or pane is self.pane() or pane.place.state is not State.DONE
+            pane for pane in self.panes() if not narrowed or pane is self.pane() or pane.place.state is not State.DONE
         ]
 
     def _count(self, place: Place) -> int:
@@ -113,6 +120,7 @@ class Board(View):
         shown = self._shown()
         for pane in self.panes():
             pane.display = pane in shown
+            pane.set_id_cells(jobs.LONG_ID if len(shown) == 1 else jobs.SHORT_ID)
         self.query_one("#detail").display = self.size.width >= WITH_DETAIL
         self._titles()
 
@@ -122,7 +130,11 @@ class Board(View):
             if is_wide:
                 count = self._count(pane.place)
                 hue = f"state-{pane.place.state}"
-                pane.set_title(Piece(f" {number} ", "muted"), Piece(pane.place.name, hue), Piece(f" {display.count(count)} ", "strong"))
+                pane.set_title(
+                    Piece(f" {number} ", "muted"),
+                    Piece(pane.place.name, hue),
+                    Piece(f" {display.count(count)} ", "strong"),
+                )
             elif pane is self.pane():
                 pane.set_title(*self._tabs())
             pane.set_subtitle(*self._below(pane))
@@ -159,7 +171,9 @@ class Board(View):
         """The queue, the pages in sight, and the job of the detail pane."""
         job = self.pane().job()
         detail = self.query_one("#detail").display and job is not None
-        return Focus((self.ref,), tuple(p.wish() for p in self._shown()), (self.ref, job.id) if detail and job else None, 4096)
+        return Focus(
+            (self.ref,), tuple(p.wish() for p in self._shown()), (self.ref, job.id) if detail and job else None, 4096
+        )
 
     def show(self, snapshot: Snapshot) -> None:
         """Draws a new picture; while frozen the rows stand and only the counts run."""
@@ -195,7 +209,9 @@ class Board(View):
     def target(self) -> Target:
         """What a verb would act on."""
         pane = self.pane()
-        return Target(self.ref, pane.place.name, () if pane.whole_place else tuple(pane.chosen()), pane.whole_place, self._queue)
+        return Target(
+            self.ref, pane.place.name, () if pane.whole_place else tuple(pane.chosen()), pane.whole_place, self._queue
+        )
 
     def dim(self, is_dim: bool) -> None:
         """The connection is lost, or back."""
@@ -238,8 +254,9 @@ class Board(View):
 
     def _go(self, pane: Pane) -> None:
         self._current = pane.place.name
+        pane.display = True  # a hidden one cannot have the focus, and one that hides gives it to its neighbour
+        self.set_focus(pane)
         self._arrange()
-        pane.focus()
         self.look_again()
 
     # -- events ---------------------------------------------------------------------------------------------------

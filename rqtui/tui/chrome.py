@@ -70,7 +70,9 @@ class Footer(Widget):
         """As many keys as fit; the last two (palette and help) always do."""
         width = self.size.width - 2 - self._right.cell_length - 1
         pieces = [
-            Content.assemble((key, "b $accented" if usable else "$frame"), " ", (label, "$muted" if usable else "$frame"))
+            Content.assemble(
+                (key, "b $accented" if usable else "$frame"), " ", (label, "$muted" if usable else "$frame")
+            )
             for key, label, usable in self._keys
         ]
         tail = pieces[-2:]
@@ -109,14 +111,18 @@ def loop_words(name: str, loop: Loop | None, is_narrow: bool) -> Content:
     moved = sum(step.moved for step in steps) / 5
     last = max((step.at_s for done in rounds for step in done.steps if step.moved), default=0.0)
     words = display.rate(moved) if moved else (f"{display.age((now - last) * 1000)} ago" if last else "idle")
-    return Content.assemble((f"{label} ", "$muted"), ("▶ ", "$state-ready"), (words, "$state-ready" if moved else "$data"))
+    return Content.assemble(
+        (f"{label} ", "$muted"), ("▶ ", "$state-ready"), (words, "$state-ready" if moved else "$data")
+    )
 
 
 def status_line(status: Status, loops: dict[str, Any], width: int) -> tuple[Content, Content]:
     """The first line of the header."""
     narrow = width < 100
     dot = ("● ", "$state-dead" if status.is_lost else "$state-ready")
-    left = Content.assemble(dot, (display.safe(status.url), "$strong"), "  ", (status.words, "$state-dead" if status.is_lost else "$muted"))
+    left = Content.assemble(
+        dot, (display.safe(status.url), "$strong"), "  ", (status.words, "$state-dead" if status.is_lost else "$muted")
+    )
     pieces = [loop_words(name, loop, narrow) for name, loop in loops.items()]
     if status.cost:
         pieces.append(Content.styled(status.cost, "$muted"))
@@ -142,7 +148,9 @@ def queue_line(queue: Queue, rate: Rate, width: int) -> tuple[Content, Content]:
     words = [Content.assemble(("in ", "$muted"), display.rate(rate.in_s))] if wide else []
     words.append(Content.assemble(("out ", "$muted"), display.rate(rate.out_s)))
     if any(rate.history):
-        words.append(Content.styled(display.sparkline(rate.history[-20 if wide else -12:], 20 if wide else 12), "$state-ready"))
+        words.append(
+            Content.styled(display.sparkline(rate.history[-20 if wide else -12 :], 20 if wide else 12), "$state-ready")
+        )
     if wide and drains is not None:
         words.append(Content.assemble(("drains in ", "$muted"), display.age(drains * 1000)))
     return left, Content("  ").join(words)

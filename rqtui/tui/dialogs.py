@@ -26,9 +26,16 @@ class Question(ModalScreen["Values | None"]):
     A dangerous question has its focus on Cancel. Bad input is said in the dialog, and nothing is sent.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "no", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,n", "dismiss(None)", "no", show=False),
+        Binding("y", "accept", "yes", show=False),
+        Binding("left,up", "app.focus_previous", show=False),
+        Binding("right,down", "app.focus_next", show=False),
+    ]
 
-    def __init__(self, title: Content, lines: Sequence[Content], fields: Sequence[Field], yes: str, is_danger: bool) -> None:
+    def __init__(
+        self, title: Content, lines: Sequence[Content], fields: Sequence[Field], yes: str, is_danger: bool
+    ) -> None:
         super().__init__()
         self._title, self._lines, self._fields = title, lines, fields
         self._yes, self._is_danger = yes, is_danger
@@ -39,9 +46,10 @@ class Question(ModalScreen["Values | None"]):
             dialog.border_title = self._title
             if self._lines:
                 yield Static(Content("\n").join(self._lines), id="words")
-            with VerticalScroll(id="fields"):
-                for field in self._fields:
-                    yield from _row(field)
+            if self._fields:
+                with VerticalScroll(id="fields", can_focus=False):
+                    for field in self._fields:
+                        yield from _row(field)
             yield Static("", id="problem")
             with Horizontal(id="buttons"):
                 yield Button(self._yes, id="yes", compact=True, variant="error" if self._is_danger else "primary")
@@ -62,16 +70,17 @@ class Question(ModalScreen["Values | None"]):
         if event.button.id == "no":
             self.dismiss(None)
         else:
-            self._accept()
+            self.action_accept()
 
     def on_input_submitted(self) -> None:
         """Enter in a field means yes, except where danger wants the button."""
         if self._is_danger:
             self.query_one("#yes").focus()
         else:
-            self._accept()
+            self.action_accept()
 
-    def _accept(self) -> None:
+    def action_accept(self) -> None:
+        """Takes what was typed, when all of it can be taken."""
         values: Values = {}
         for field in self._fields:
             widget = self.query_one(f"#field-{field.name}")
@@ -79,7 +88,9 @@ class Question(ModalScreen["Values | None"]):
             try:
                 value = read(field, raw)
             except UsageError as error:
-                self.query_one("#problem", Static).update(Content(f"{field.label}: {error}"))
+                problem = self.query_one("#problem", Static)
+                problem.update(Content(f"{field.label}: {error}"))
+                problem.display = True
                 widget.focus()
                 return
             if value is not None:

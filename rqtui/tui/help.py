@@ -64,7 +64,7 @@ def keys_page() -> Content:
         where = f"  ({', '.join(look.screens)})" if look.screens else ""
         lines.append(Content.assemble((f"{keys.shown(look.keys):<16}", "b $accented"), look.help, (where, "$muted")))
     lines += [
-        Content.assemble((f"{'j k g G PgUp PgDn':<18}", "b $accented"), "move"),
+        Content.assemble((f"{'j k g G PgUp Dn':<16}", "b $accented"), "move"),
         Content(),
         Content.styled("Changing: UPPERCASE", "b $strong"),
         Content(),
@@ -91,10 +91,16 @@ def loops_page(loops: Mapping[str, Loop]) -> Content:
             if step.error:
                 detail = Content.styled(display.safe(step.error), "$state-dead")
             else:
-                values = {name: value for name, value in step.values.items() if name not in ("moved", "next_ms") and value}
+                values = {
+                    name: value for name, value in step.values.items() if name not in ("moved", "next_ms") and value
+                }
                 more = ", ".join(f"{name} {value}" for name, value in values.items())
                 detail = Content.assemble(f"{step.moved} moved", (f"  {more}  {done.ms:.1f} ms", "$muted"))
-            lines.append(Content.assemble(("  " + display.clock(step.at_s * 1000), "$muted"), "  ", display.safe(step.ref.queue), "  ", detail))
+            lines.append(
+                Content.assemble(
+                    ("  " + display.clock(step.at_s * 1000), "$muted"), "  ", display.safe(step.ref.queue), "  ", detail
+                )
+            )
         if not steps:
             lines.append(Content.styled("  moved nothing yet", "$muted"))
         lines.append(Content())

@@ -61,14 +61,22 @@ class JobPage(View):
         parts = [jobs.properties(self.seen, self._now_ms)]
         if self._is_gone:
             parts.insert(0, Content.styled("It is gone; this is how it was last seen.\n", "$state-reserved"))
-        parts += [Content.assemble("\n", ("life-line", "b $strong")), jobs.life_line(self.seen, max(30, left.size.width - 2))]
+        parts += [
+            Content.assemble("\n", ("life-line", "b $strong")),
+            jobs.life_line(self.seen, max(30, left.size.width - 2)),
+        ]
         errors = [attempt for attempt in self.seen.history if attempt.error]
         if errors:
-            parts += [Content.assemble("\n", ("last error", "b $strong")), Content("\n".join(display.safe_lines(errors[-1].error)))]
+            parts += [
+                Content.assemble("\n", ("last error", "b $strong")),
+                Content("\n".join(display.safe_lines(errors[-1].error))),
+            ]
         self.query_one("#job-properties", Static).update(Content("\n").join(parts))
         encoding, text = jobs.body(self.seen, self._is_revealed)
         if self.seen.body is None:
-            text = Content.styled(f"{display.size(self.seen.body_bytes)} are too many to show here: rqtui show --body", "$muted")
+            text = Content.styled(
+                f"{display.size(self.seen.body_bytes)} are too many to show here: rqtui show --body", "$muted"
+            )
         right = self.query_one("#job-right")
         right.border_title = Content(f"body · {encoding} · {display.size(self.seen.body_bytes)}")
         self.query_one("#job-body", Static).update(text)

@@ -11,8 +11,7 @@ from rqtui.model import Job, Queue, State
 from rqtui.tui import display
 from rqtui.tui.rows import Cell, Column, Piece, Row
 
-ID_CELLS = 7
-_ID = Column("id", "id", ID_CELLS)
+SHORT_ID, LONG_ID = 7, 16  # cells: side by side, and where one pane has the whole width
 _NAME = Column("name", "job", 8, weight=3, drop=2)
 _TRIED = Column("tried", "tried", 5, align="right", drop=4)
 _ERROR = Column("error", "last error", 14, weight=6, drop=6)
@@ -23,12 +22,18 @@ def _when(title: str) -> Column:
     return Column("when", title, 6, align="right", style="muted")
 
 
-COLUMNS: dict[State, tuple[Column, ...]] = {
-    State.SCHEDULED: (_ID, _NAME, _when("due in"), _TRIED, _ERROR),
-    State.READY: (_ID, _NAME, _when("waits"), _TRIED, _ERROR),
-    State.RESERVED: (_ID, _NAME, Column("lease", "lease", 4, drop=3), _when("left"), _TRIED, _WORKER),
-    State.DONE: (_ID, _NAME, _when("ended"), _TRIED, _WORKER),
-    State.DEAD: (_ID, _NAME, _when("died"), _TRIED, _ERROR),
+_COLUMNS: dict[State, tuple[Column, ...]] = {
+    State.SCHEDULED: (_NAME, _when("due in"), _TRIED, _ERROR),
+    State.READY: (_NAME, _when("waits"), _TRIED, _ERROR),
+    State.RESERVED: (
+        _NAME,
+        Column("lease", "lease", 4, drop=3),
+        Column("when", "left", 5, align="right"),
+        _TRIED,
+        _WORKER,
+    ),
+    State.DONE: (_NAME, _when("ended"), _TRIED, _WORKER),
+    State.DEAD: (_NAME, _when("died"), _TRIED, _ERROR),
 }
 EMPTY: dict[State, str] = {
     State.SCHEDULED: "nothing is due later",
@@ -39,17 +44,18 @@ EMPTY: dict[State, str] = {
 }
 
 
-def row(job: Job, now_ms: int, default_ttr_ms: int = 30_000) -> Row:
+def columns(state: State, id_cells: int) -> tuple[Column, ...]:
+    """The columns of a place in that state."""
+    return (Column("id", "id", id_cells), *_COLUMNS[state])
+
+
+def row(job: Job, now_ms: int, id_cells: int) -> Row:
     """The line of a job in the columns of its state."""
-    cells = tuple(_CELLS[column.key](job, now_ms, default_ttr_ms) for column in COLUMNS[job.state])
-    return Row(job.id, cells)
+    cells = (_CELLS[column.key](job, now_ms) for column in _COLUMNS[job.state])
+    return Row(job.id, (display.job_id(job.id, id_cells), *cells))
 
 
-def _id(job: Job, _now_ms: int, _ttr_ms: int) -> Cell:
-    return display.job_id(job.id, ID_CELLS)
-
-
-def _name(job: Job, _now_ms: int, _ttr_ms: int) -> Cell:
+def _name(job: Job, _now_ms: int) -> Cell:
     if job.problem:
         return Piece(job.problem, "state-dead")
     return display.safe(job.name) if job.name else Piece(display.ZERO, "muted")
@@ -65,35 +71,34 @@ def left_ms(job: Job, now_ms: int) -> int | None:
     return max(0, now_ms - since) if since is not None else None
 
 
-def _time(job: Job, now_ms: int, _ttr_ms: int) -> Cell:
+def _time(job: Job, now_ms: int) -> Cell:
     ms = left_ms(job, now_ms)
     is_late = ms is not None and ms < 0
     return Piece(display.age(ms), "state-dead" if is_late else "muted")
 
 
-def _lease(job: Job, now_ms: int, ttr_ms: int) -> Cell:
+def _lease(job: Job, now_ms: int) -> Cell:
     left = left_ms(job, now_ms) or 0
-    whole = (job.deadline_ms - job.reserved_ms) if job.deadline_ms and job.reserved_ms else ttr_ms
+    whole = (job.deadline_ms or 0) - (job.reserved_ms or 0)
     used, rest = display.lease_bar(left, max(1, whole), 4)
     return (Piece(used, "state-dead" if left < 0 else "state-reserved"), Piece(rest, "muted"))
 
 
-def _tried(job: Job, _now_ms: int, _ttr_ms: int) -> Cell:
+def _tried(job: Job, _now_ms: int) -> Cell:
     if not job.attempts:
         return Piece(display.ZERO, "muted")
     return f"{job.attempts}/{job.max_attempts or '?'}"
 
 
-def _error(job: Job, _now_ms: int, _ttr_ms: int) -> Cell:
+def _error(job: Job, _now_ms: int) -> Cell:
     return Piece(display.safe(last_line(job.error)), "state-dead") if job.error else ""
 
 
-def _worker(job: Job, _now_ms: int, _ttr_ms: int) -> Cell:
+def _worker(job: Job, _now_ms: int) -> Cell:
     return display.safe(job.worker)
 
 
 _CELLS = {
-    "id": _id,
     "name": _name,
     "when": _time,
     "lease": _lease,
@@ -114,7 +119,12 @@ def last_line(error: str) -> str:
 
 def properties(job: Job, now_ms: int) -> Content:
     """What is known of a job, a line each."""
-    until = {State.SCHEDULED: "due in", State.READY: "waits for", State.RESERVED: "lease ends in", State.DEAD: "died before"}
+    until = {
+        State.SCHEDULED: "due in",
+        State.READY: "waits for",
+        State.RESERVED: "lease ends in",
+        State.DEAD: "died before",
+    }
     hue = f"$state-{job.state}"
     lines: list[tuple[str, Content | str]] = [
         ("id", Content.styled(display.safe(job.id), "$strong")),
@@ -141,7 +151,9 @@ def life_line(job: Job, width: int = 60) -> Content:
     if job.enqueued_ms is not None:
         events.append((job.enqueued_ms, "$data", "enqueued"))
     for attempt in job.history:
-        events.append((attempt.start_ms, "$state-reserved", f"reserved by {display.safe(attempt.worker) or 'nobody named'}"))
+        events.append(
+            (attempt.start_ms, "$state-reserved", f"reserved by {display.safe(attempt.worker) or 'nobody named'}")
+        )
         lasted = display.duration(attempt.end_ms - attempt.start_ms)
         events.append((attempt.end_ms, "$state-dead", f"{display.safe(last_line(attempt.error))} (after {lasted})"))
     if job.state is State.RESERVED and job.reserved_ms:

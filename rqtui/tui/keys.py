@@ -1,7 +1,7 @@
 """The keys: what looks (lowercase) stands here, what changes (UPPERCASE) comes from `rqtui.verbs`.
 
-Bindings, footer, help, palette and the README's table are made from these two tables; a test proves that no key is taken
-twice on one screen and that letters obey the case law.
+Bindings, footer, help, palette and the README's table are made from these two tables; a test proves that no key is
+taken twice on one screen and that letters obey the case law.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ LOOKS: tuple[Look, ...] = (
     Look("open", "enter", "", "open", "open what is under the cursor", ("overview", "board")),
     Look("back", "escape", "back", "back", "one step back"),
     Look("quit", "q", "quit_or_back", "back", "back; on the overview: quit"),
-    Look("place", "1,2,3,4,5", "place", "place", "scheduled, ready, reserved, done, dead", ("board",)),
-    Look("next_pane", "tab,l", "pane(1)", "next", "the next place", ("board",)),
-    Look("previous_pane", "shift+tab,h", "pane(-1)", "previous", "the place before", ("board",)),
-    Look("mark", "space", "", "mark", "mark the job; on the next the same again unmarks", ("board",), True),
-    Look("mark_range", "v", "", "range", "mark from here to where v is pressed again", ("board",)),
+    Look("place", "1,2,3,4,5", "screen.place", "place", "scheduled, ready, reserved, done, dead", ("board",)),
+    Look("next_pane", "tab,l", "screen.pane(1)", "next", "the next place", ("board",)),
+    Look("previous_pane", "shift+tab,h", "screen.pane(-1)", "previous", "the place before", ("board",)),
+    Look("mark", "space", "", "mark", "mark the job, or unmark it", ("board",), True),
+    Look("mark_range", "v", "", "range", "mark a range: v here, v there", ("board",)),
     Look("mark_loaded", "a", "", "loaded", "mark all that is loaded", ("board",)),
-    Look("mark_all", "asterisk", "mark_all", "all", "choose the whole place", ("board",)),
-    Look("unmark", "u", "unmark", "none", "choose nothing", ("board",)),
-    Look("page_before", "left_square_bracket", "page(-1)", "page", "the page before", ("board",)),
-    Look("page_after", "right_square_bracket", "page(1)", "page", "the next page", ("board",)),
-    Look("sort", "s", "sort", "sort", "sort the queues otherwise", ("overview",), True),
-    Look("reveal", "x", "reveal", "reveal", "show what is masked in the body", ("job",), True),
+    Look("mark_all", "asterisk", "screen.mark_all", "all", "choose the whole place", ("board",)),
+    Look("unmark", "u", "screen.unmark", "none", "choose nothing", ("board",)),
+    Look("page_before", "left_square_bracket", "screen.page(-1)", "page", "the page before", ("board",)),
+    Look("page_after", "right_square_bracket", "screen.page(1)", "page", "the next page", ("board",)),
+    Look("sort", "s", "screen.sort", "sort", "sort the queues otherwise", ("overview",), True),
+    Look("reveal", "x", "screen.reveal", "reveal", "show what is masked in the body", ("job",), True),
     Look("dispatcher", "comma", "toggle_loop('dispatch')", "dispatcher", "dispatcher on or off"),
     Look("reaper", "full_stop", "toggle_loop('reap')", "reaper", "reaper on or off"),
     Look("dispatch_step", "less_than_sign", "step_loop('dispatch')", "step", "one step of the dispatcher"),
     Look("reap_step", "greater_than_sign", "step_loop('reap')", "step", "one step of the reaper"),
     Look("loops", "t", "loops", "loops", "what the dispatcher and the reaper did last"),
-    Look("freeze", "p", "freeze", "freeze", "let the rows stand while the counters run"),
+    Look("freeze", "p", "screen.freeze", "freeze", "let the rows stand while the counters run"),
     Look("refresh", "r", "refresh_now", "refresh", "take a new picture now, look for new queues"),
     Look("slower", "minus", "interval(2)", "slower", "refresh half as often"),
     Look("faster", "equals_sign", "interval(0.5)", "faster", "refresh twice as often"),
@@ -80,13 +80,15 @@ VERB_KEYS: tuple[str, ...] = tuple(dict.fromkeys(verb.key for verb in VERBS if v
 def bindings() -> list[Binding]:
     """Every binding of the app, each with an id, so that a config file can move it."""
     made = [
-        Binding(key, f"place({number})", look.label, id=f"place_{number}", show=False)
+        Binding(key, f"screen.place({number})", look.label, id=f"place_{number}", show=False)
         for look in LOOKS
         if look.id == "place"
         for number, key in enumerate(look.keys.split(","), 1)
     ]
     made += [
-        Binding(look.keys, look.action, look.label, id=look.id, show=False) for look in LOOKS if look.action and look.id != "place"
+        Binding(look.keys, look.action, look.label, id=look.id, show=False)
+        for look in LOOKS
+        if look.action and look.id != "place"
     ]
     made += [Binding(key, f"verb('{key}')", verbs_of(key)[0].label, id=f"verb_{key}", show=False) for key in VERB_KEYS]
     return made

@@ -101,7 +101,8 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
         for y in range(self.size.height):
             before, now = self._painted.get(y), self.line(y)
             if before != now:
-                self.refresh(*(Region(x, y, width, 1) for x, width in self.painter.changes(before, now)))
+                x, width = self.painter.changes(before, now)
+                self.refresh(Region(x, y, width, 1))
 
     def scroll_to_line(self, top: int) -> None:
         """Make `top` the first line in sight, at once."""

@@ -64,7 +64,11 @@ class Overview(View):
     def _draw(self) -> None:
         rows = [queues.row(ref, self._known.get(ref), self._rates.get(ref)) for ref in self._order]
         self._table.update(rows)
-        self._table.set_subtitle(Piece(f" {len(self._order)} queues · s sort: {self.sort}{' · frozen: p' if self.is_frozen else ''} ", "muted"))
+        self._table.set_subtitle(
+            Piece(
+                f" {len(self._order)} queues · s sort: {self.sort}{' · frozen: p' if self.is_frozen else ''} ", "muted"
+            )
+        )
 
     def ref(self) -> Ref | None:
         """The queue under the cursor."""

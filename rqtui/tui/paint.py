@@ -76,19 +76,22 @@ class Painter:
             strip = self._strips[line] = self._draw_row(line, line.row) if line.row else self._draw_text(line)
         return strip
 
-    def changes(self, before: Line | None, now: Line) -> list[tuple[int, int]]:
-        """(x, width) of what differs: single cells where nothing but cells changed, else the whole line."""
-        whole = [(0, now.width)]
+    def changes(self, before: Line | None, now: Line) -> tuple[int, int]:
+        """(x, width) of what differs: from the first to the last changed cell where nothing else changed, else all.
+
+        One span, for Textual sends a line from its start to the end of each span.
+        """
+        whole = (0, now.width)
         if before is None or before.row is None or now.row is None or before._replace(row=now.row) != now:
             return whole
         old, new = before.row, now.row
         if (old.style, old.tint, len(old.cells)) != (new.style, new.tint, len(new.cells)):
             return whole
-        spans = []
-        for x, slot in self._placed(now.width):
-            if slot.column < len(new.cells) and old.cells[slot.column] != new.cells[slot.column]:
-                spans.append((x, slot.width))
-        return spans or whole
+        placed = [(x, slot) for x, slot in self._placed(now.width) if slot.column < len(new.cells)]
+        changed = [(x, slot.width) for x, slot in placed if old.cells[slot.column] != new.cells[slot.column]]
+        if not changed:
+            return whole
+        return changed[0][0], sum(changed[-1]) - changed[0][0]
 
     def _placed(self, width: int) -> list[tuple[int, Slot]]:
         """The columns in sight, each with its x."""

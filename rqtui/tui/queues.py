@@ -36,7 +36,10 @@ COLUMNS: tuple[Column, ...] = (
 def row(ref: Ref, queue: Queue | None, rate: Rate | None) -> Row:
     """The line of a queue; one that was not counted yet says so."""
     if queue is None:
-        return Row(str(ref), (display.safe(ref.queue), ref.layout, *[""] * (len(COLUMNS) - 3), Piece("not counted yet", "muted")))
+        return Row(
+            str(ref),
+            (display.safe(ref.queue), ref.layout, *[""] * (len(COLUMNS) - 3), Piece("not counted yet", "muted")),
+        )
     known = rate or Rate()
     cells: tuple[Cell, ...] = (
         display.safe(ref.queue),
@@ -46,7 +49,10 @@ def row(ref: Ref, queue: Queue | None, rate: Rate | None) -> Row:
         Piece(display.rate(known.out_s), "muted" if not known.out_s else ""),
         display.sparkline(known.history[-SPARK:], SPARK) if any(known.history) else "",
         display.age(queue.oldest_ready_ms),
-        (Piece("● ", _SEVERITY[queue.verdict.severity]), Piece(display.safe(queue.verdict.text), "" if queue.findings else "muted")),
+        (
+            Piece("● ", _SEVERITY[queue.verdict.severity]),
+            Piece(display.safe(queue.verdict.text), "" if queue.findings else "muted"),
+        ),
     )
     return Row(str(ref), cells)
 
@@ -55,7 +61,7 @@ def sort_key(sort: str, ref: Ref, queue: Queue | None) -> tuple[object, ...]:
     """Where a queue stands under the sort of that name."""
     if queue is None:
         return (9, 0, ref.queue)
-    if sort == "ready" or sort == "dead":
+    if sort in ("ready", "dead"):
         return (0, -queue.count(sort), ref.queue)
     if sort == "worst first":
         return (_ORDER[queue.verdict.severity], 0, ref.queue)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from textual.app import App
+from textual.color import Color
 from textual.theme import Theme
 
 from rqtui.model import State
@@ -39,21 +40,23 @@ def defaults(theme: Theme) -> dict[str, str]:
     if theme.ansi:
         return dict(_ANSI_COLOURS)
     mine = _DARK_COLOURS if theme.dark else _LIGHT_COLOURS
-    ground = theme.background or ("#121212" if theme.dark else "#efefef")
-    own = {
-        "ground": ground,
-        "accented": theme.accent or theme.primary,
-        "data": theme.foreground or mine["data"],
-        "strong": theme.foreground or mine["strong"],
-        "state-scheduled": theme.primary,
-        "state-ready": theme.success or mine["state-ready"],
-        "state-reserved": theme.warning or mine["state-reserved"],
-        "state-dead": theme.error or mine["state-dead"],
-        "frame": "white 16%" if theme.dark else "black 20%",
-        "cursor-row": "white 9%" if theme.dark else "black 9%",
-        "arrived-row": "white 5%" if theme.dark else "black 5%",
+    generated = theme.to_color_system().generate()
+    ground, text = Color.parse(generated["background"]), Color.parse(generated["foreground"])
+    # Blended here: a component style that the line API reads has no alpha.
+    shades = {"frame": 0.2, "muted": 0.55, "cursor-row": 0.12, "arrived-row": 0.06}
+    return {
+        **mine,
+        "ground": ground.hex,
+        "raised": generated["panel"],
+        "data": text.hex,
+        "strong": text.hex,
+        "accented": generated["accent"],
+        "state-scheduled": generated["primary"],
+        "state-ready": generated["success"],
+        "state-reserved": generated["warning"],
+        "state-dead": generated["error"],
+        **{name: ground.blend(text, share).hex for name, share in shades.items()},
     }
-    return {**mine, **own}
 
 
 _DARK_COLOURS = {

@@ -1,7 +1,7 @@
 """View: what every full screen of the program has in common: header, footer, the wish for data, the freeze.
 
-A view knows nothing of Redis. The app asks it what it wants to see (`focus_wish`), shows it new pictures (`show`), and asks
-on what a verb would act (`target`).
+A view knows nothing of Redis. The app asks it what it wants to see (`focus_wish`), shows it new pictures (`show`),
+and asks on what a verb would act (`target`).
 """
 
 from __future__ import annotations
@@ -102,7 +102,9 @@ class View(Screen[None]):
         is_small = width < SMALLEST[0] or height < SMALLEST[1]
         self.set_class(is_small, "-too-small")
         if is_small:
-            text = f"This terminal is {width}×{height}: rqtui needs {SMALLEST[0]}×{SMALLEST[1]}. Make it larger; q quits."
+            text = (
+                f"This terminal is {width}×{height}: rqtui needs {SMALLEST[0]}×{SMALLEST[1]}. Make it larger; q quits."
+            )
             self._too_small.update(Content(text))
 
     def look_again(self) -> None:

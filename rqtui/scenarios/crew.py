@@ -1,17 +1,16 @@
-"""The two halves of a running scenario: producers that put its jobs, and a crew of simulated workers.
+"""The working half of a running scenario: a crew of simulated workers on one thread and one connection.
 
-Each half is one step for a `Loop`, makes one round trip per turn on a connection of its own, and survives Redis being
-away: what was not answered is sent again, which enqueue and ack allow. The workers only reserve, settle, extend and
-beat; they never dispatch or reap, so that one sees what happens when nobody does. `run.py` puts the halves together.
+One step for a `Loop`, one round trip per turn: settle what is done, beat, extend, claim for whoever is free. Workers
+never dispatch or reap, so that one sees what happens when nobody does. They survive Redis being away: an ack without an
+answer is sent again, a lease without one expires. `run.py` owns it; what a person does may come from any thread.
 """
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -19,142 +18,19 @@ from typing import Any
 from rqtui import scripts
 from rqtui.errors import ServerError
 from rqtui.loops import Round
-from rqtui.names import QUEUES, keys
-from rqtui.scenarios.scenario import Arrival, NewJob, QueuePlan, Scenario, size_for
+from rqtui.names import keys
+from rqtui.scenarios.pace import IDLE_S, TURN_S, Pace
+from rqtui.scenarios.scenario import QueuePlan, Scenario
 from rqtui.scripts import Answer, Call
 
-BATCH = 1_000  # jobs per enqueue
-TURN_S = 0.05  # the shortest rest between two turns: at most 20 round trips a second per half
-IDLE_S = 0.25  # how soon an idle worker looks again
 BEAT_S, WORKER_TTL_MS = 2.0, 6_000
 RESPAWN_S = 1.5  # a worker that a job killed is replaced, as a supervisor would
 OVERSLEPT_S = 2.5  # a stalled worker wakes so long after its lease ended, and acks in vain
 RATE_S = 5.0
+RELEASE = 1_000  # jobs per call
 
-
-class Pace:
-    """Time inside a scenario, in seconds since it began: it runs `speed` times as fast as the wall clock."""
-
-    def __init__(self) -> None:
-        self.speed = 1.0
-        self._base, self._since = 0.0, time.monotonic()
-        self._end: float | None = None
-
-    def now_s(self) -> float:
-        """Seconds since the beginning."""
-        if self._end is not None:
-            return self._end
-        return self._base + (time.monotonic() - self._since) * self.speed
-
-    def set_speed(self, speed: float) -> None:
-        """Go on from here at another speed."""
-        self._base, self._since = self.now_s(), time.monotonic()
-        self.speed = speed
-
-    def restart(self) -> None:
-        """The scenario begins now."""
-        self._base, self._since, self._end = 0.0, time.monotonic(), None
-
-    def stop_at(self, end_s: float) -> None:
-        """Stand still at `end_s`."""
-        self._end = end_s
-
-
-def _answers(client: Any, calls: Sequence[Call]) -> tuple[list[Answer | None], ServerError | None]:
-    """The answers to calls, None for those that failed; and the error, when Redis is away."""
-    results = scripts.run_all(client, calls)
-    away = next((result for result in results if isinstance(result, ServerError)), None)
-    return [result if isinstance(result, Answer) else None for result in results], away
-
-
-class Producers:
-    """Puts the jobs of a plan when their time has come, and those of bursts at once."""
-
-    def __init__(self, scenario: Scenario, seed: int, client: Any, pace: Pace) -> None:
-        self.put = 0
-        self.size: int | None = None
-        self._scenario, self._client, self._pace = scenario, client, pace
-        self._plan = scenario.plan(seed)
-        self._next: Arrival | None = next(self._plan)
-        self._taken = 0
-        self._bursts = scenario.extra(seed)
-        self._extra: deque[Arrival] = deque()
-        self._under_way: list[Arrival] = []  # sent, and not answered yet: sent again, since ids make that harmless
-        self._known: set[str] = set()
-        self._digest = hashlib.sha256()
-
-    @property
-    def digest(self) -> str:
-        """A digest of the planned jobs that were put: id, kind, body, delay and order."""
-        return self._digest.hexdigest()[:16]
-
-    def burst(self, number: int) -> None:
-        """Put so many more jobs, beginning at the next turn."""
-        self._extra.extend(next(self._bursts) for _ in range(number))
-
-    def add(self, arrival: Arrival) -> None:
-        """Put this one at the next turn."""
-        self._extra.append(arrival)
-
-    def turn(self) -> Round:
-        """Put what is due, at most `BATCH` jobs; rests until the next arrival."""
-        if not self._under_way:
-            self._under_way = self._due()
-        if self._under_way:
-            began = time.monotonic()
-            sent = len(self._under_way)
-            self._send()
-            if self.size is None and self._scenario.sizes:
-                self.size = size_for(self._scenario, sent / (time.monotonic() - began))
-        return Round(wait_s=self._rest_s())
-
-    def flush(self) -> None:
-        """Put everything that is due by now."""
-        while self._under_way or self._extra or self._is_due():
-            self.turn()
-
-    def _is_due(self) -> bool:
-        return self._next is not None and self._next.at_ms <= self._pace.now_s() * 1000
-
-    def _rest_s(self) -> float:
-        if self._extra or self._next is None:
-            return TURN_S if self._extra else IDLE_S
-        until_s = (self._next.at_ms / 1000 - self._pace.now_s()) / self._pace.speed
-        return min(IDLE_S, max(TURN_S, until_s))
-
-    def _due(self) -> list[Arrival]:
-        found = [self._extra.popleft() for _ in range(min(BATCH, len(self._extra)))]
-        now_ms = self._pace.now_s() * 1000
-        while self._next is not None and self._next.at_ms <= now_ms and len(found) < BATCH:
-            found.append(self._next)
-            self._note(self._next)
-            self._taken += 1
-            is_last = self.size is not None and self._taken >= self.size
-            self._next = None if is_last else next(self._plan, None)
-        return found
-
-    def _note(self, arrival: Arrival) -> None:
-        job = arrival.job
-        self._digest.update(repr((arrival.queue, job.id, job.name, job.delay_ms, job.priority)).encode() + job.body)
-
-    def _send(self) -> None:
-        queues = list(dict.fromkeys(arrival.queue for arrival in self._under_way))
-        calls = [enqueue(queue, [a.job for a in self._under_way if a.queue == queue]) for queue in queues]
-        answers, away = _answers(self._client, calls)
-        if away:
-            raise away
-        self._under_way = []
-        self.put += sum(each.word == "moved" for answer in answers if answer for each in answer.each)
-        if new := set(queues) - self._known:
-            self._client.sadd(QUEUES, *new)
-            self._known |= new
-
-
-def enqueue(queue: str, jobs: Sequence[NewJob], now_ms: int | None = None) -> Call:
-    """The call that puts jobs, at most `BATCH` of them."""
-    script = scripts.load("native")["enqueue"]
-    names = [arg.name for arg in script.each]
-    return script.call(keys(queue), {"now_ms": now_ms}, [[getattr(job, name) for name in names] for job in jobs])
+Asked = tuple[Call, Callable[[Answer], None]]
+"""A call, and what to do with its answer."""
 
 
 @dataclass(slots=True)
@@ -265,7 +141,7 @@ class Crew:
 
     def turn(self) -> Round:
         """Settle what is done, beat, extend, and claim for whoever is free: all in one round trip."""
-        asked: list[tuple[Call, Any]] = []
+        asked: list[Asked] = []
         with self._lock:
             self._respawn()
             self._dismiss(asked)
@@ -292,7 +168,7 @@ class Crew:
         while self._respawns and self._respawns[0][0] <= time.monotonic():
             self.add(self._respawns.popleft()[1])
 
-    def _settle(self, asked: list[tuple[Call, Any]]) -> list[SimWorker]:
+    def _settle(self, asked: list[Asked]) -> list[SimWorker]:
         """Calls for all that is done; the workers who are free now, or will be once that is answered."""
         now_s, wall_s = self._pace.now_s(), time.monotonic()
         acks: dict[str, list[tuple[SimWorker, _Lease]]] = {}
@@ -317,7 +193,7 @@ class Crew:
             asked.append(self._asked("reject", queue, held, rows))
         return free
 
-    def _asked(self, verb: str, queue: str, held: list[tuple[SimWorker, _Lease]], rows: list[Any]) -> tuple[Call, Any]:
+    def _asked(self, verb: str, queue: str, held: list[tuple[SimWorker, _Lease]], rows: list[Any]) -> Asked:
         def heard(answer: Answer) -> None:
             for (worker, lease), each in zip(held, answer.each, strict=True):
                 self._settled(verb, each)
@@ -336,7 +212,7 @@ class Crew:
             self.tally.failed += 1
             self.tally.died += each.values.get("place") == "dead"
 
-    def _extend(self, asked: list[tuple[Call, Any]]) -> None:
+    def _extend(self, asked: list[Asked]) -> None:
         wall_s = time.monotonic()
         late: dict[str, list[_Lease]] = {}
         for worker in self.workers:
@@ -357,7 +233,7 @@ class Crew:
                 (self._scripts["extend"].call(keys(queue), {}, [[item.id, item.token] for item in leases]), heard)
             )
 
-    def _beat(self, asked: list[tuple[Call, Any]]) -> None:
+    def _beat(self, asked: list[Asked]) -> None:
         now = time.monotonic()
         for worker in self.workers:
             if worker.state == "stalled" or now - worker.beat_s < BEAT_S:
@@ -371,13 +247,13 @@ class Crew:
 
             asked.append((self._scripts["beat"].call(keys(worker.queue), args), heard))
 
-    def _dismiss(self, asked: list[tuple[Call, Any]]) -> None:
+    def _dismiss(self, asked: list[Asked]) -> None:
         """Workers that an operator told to stop go when they hold nothing."""
         for worker in [worker for worker in self.workers if worker.order == "stop" and not worker.holds]:
             self.workers.remove(worker)
             asked.append((self._leave(worker), lambda _answer: None))
 
-    def _claim(self, asked: list[tuple[Call, Any]], free: list[SimWorker]) -> None:
+    def _claim(self, asked: list[Asked], free: list[SimWorker]) -> None:
         now = time.monotonic()
         for worker in free:
             if worker.order != "run" or self._rests.get(worker.queue, 0.0) > now:
@@ -411,10 +287,8 @@ class Crew:
             for queue in self._plans:
                 mine = [w for w in self.workers if w.queue == queue and w.state != "stalled"]
                 rows = [[lease.id, lease.token] for worker in mine for lease in worker.holds]
-                calls += [
-                    self._scripts["release"].call(keys(queue), {}, rows[at : at + BATCH])
-                    for at in range(0, len(rows), BATCH)
-                ]
+                for at in range(0, len(rows), RELEASE):
+                    calls.append(self._scripts["release"].call(keys(queue), {}, rows[at : at + RELEASE]))
                 calls += [self._leave(worker) for worker in mine]
             answers, _ = _answers(self._client, calls) if calls else ([], None)
             self.tally.released += sum(each.word == "moved" for answer in answers if answer for each in answer.each)
@@ -423,3 +297,10 @@ class Crew:
     def _leave(self, worker: SimWorker) -> Call:
         args = {"worker": worker.name, "ttl_ms": WORKER_TTL_MS, "leave": True}
         return self._scripts["beat"].call(keys(worker.queue), args)
+
+
+def _answers(client: Any, calls: Sequence[Call]) -> tuple[list[Answer | None], ServerError | None]:
+    """The answers to calls, None for those that failed; and the error, when Redis is away."""
+    results = scripts.run_all(client, calls)
+    away = next((result for result in results if isinstance(result, ServerError)), None)
+    return [result if isinstance(result, Answer) else None for result in results], away

@@ -1,0 +1,113 @@
+"""The demo: a Redis of its own, a scenario that plays on it, and the screen, or what happened in words or JSON.
+
+`rqtui demo` calls `demo`. The server is a process that ends with this one (`embedded.py`); its URL is said at once, so
+that redis-cli can look on. Words go to stderr, the result to stdout.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from rqtui.errors import UsageError
+
+LONGEST_S = 86_400.0
+HIGHEST_SEED = 2**63 - 1
+
+
+def demo(
+    scenario: str = "",
+    *,
+    seed: int = 1,
+    server: str = "auto",
+    headless: bool = False,
+    seconds: float = 20.0,
+    as_json: bool = False,
+    read_only: bool = False,
+) -> int:
+    """Play a scenario (`delays` when none is named) on an embedded server of a kind; returns the exit code.
+
+    `server` is auto, system, wheel or fake. Without `headless` it opens the screen and ends with it; headless it plays
+    for `seconds` and prints what happened: 0, or 1 when a check found something or a job was lost.
+    Raises UsageError for an unknown scenario or server and for impossible numbers, before anything is started.
+    """
+    from rqtui import scenarios
+    from rqtui.embedded import embedded
+
+    story = scenarios.scenario(scenario)
+    if not 0 < seconds <= LONGEST_S:
+        raise UsageError(f"seconds is a number above 0 and up to {LONGEST_S:.0f}, not {seconds:g}.")
+    if not 0 <= seed <= HIGHEST_SEED:
+        raise UsageError(f"seed is a whole number from 0 to {HIGHEST_SEED}, not {seed}.")
+    if not headless and not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError("The demo's screen needs a terminal; without one: rqtui demo --headless.")
+    with embedded(server) as running:
+        _say(f"{running.kind} at {running.url}: redis-cli -u {running.url} looks on. It ends with the demo.")
+        if headless:
+            _say(f"{story.name}: {story.summary}; seed {seed}, {seconds:g} s …")
+            return _report(scenarios.run_headless(story, running.url, seed, seconds), as_json)
+        from rqtui.settings import Settings
+        from rqtui.tui.app import run as open_screen
+
+        _say(f"{story.name}: {story.summary}")
+        with scenarios.Run(story, running.url, seed, running.pid) as play:
+            settings = Settings(url=running.url, read_only=read_only)
+            return open_screen(settings, play, open_queue=play.queues[0], interval_s=1.0)
+
+
+def list_scenarios(as_json: bool = False) -> int:
+    """Print the scenarios there are: names, what each shows, what to try and to watch."""
+    from rqtui.scenarios import SCENARIOS
+
+    if as_json:
+        print(json.dumps([_document(story) for story in SCENARIOS.values()], ensure_ascii=False))
+        return 0
+    for story in SCENARIOS.values():
+        print(f"{story.name:<8} {story.summary}")
+        for keys, text in story.tries:
+            print(f"         {keys:>7}  {text}")
+        print(f"         {'watch':>7}  {', '.join(story.watch)}")
+    return 0
+
+
+def _document(story: Any) -> dict[str, Any]:
+    return {
+        "scenario": story.name,
+        "summary": story.summary,
+        "queues": [plan.name for plan in story.queues],
+        "try": [{"keys": keys, "text": text} for keys, text in story.tries],
+        "watch": list(story.watch),
+    }
+
+
+def _report(found: Mapping[str, Any], as_json: bool) -> int:
+    if as_json:
+        print(json.dumps(found, ensure_ascii=False))
+    else:
+        print("\n".join(_lines(found)))
+    return 1 if found["findings"] or found["lost"] else 0
+
+
+def _lines(found: Mapping[str, Any]) -> list[str]:
+    lines = [
+        f"{found['put']} jobs put, {found['done']} done ({found['jobs_s']}/s), {found['failed']} attempts failed, "
+        f"{found['retries']} retries, {found['dead']} dead",
+        f"{found['dispatched']} moved by the dispatcher, {sum(found['reaped'].values())} by the reaper; "
+        f"{found['workers_lost']} workers lost, {found['stale']} late acks refused",
+    ]
+    for queue in found["queues"]:
+        places = "  ".join(f"{name} {queue[name]}" for name in ("scheduled", "ready", "reserved", "done", "dead"))
+        lines.append(f"  {queue['queue']:<10} {places}")
+    lines += [f"  FOUND {item['queue']}: {', '.join(item['ids'])} {item['text']}" for item in found["findings"]]
+    if found["lost"]:
+        lines.append(f"  LOST {found['lost']} jobs")
+    elif not found["findings"]:
+        lines.append("check: each job in exactly one place, none lost")
+    lines.append(f"jobs {found['digest']} (seed {found['seed']}) on {found['server']['title']}")
+    return lines
+
+
+def _say(words: str) -> None:
+    print(words, file=sys.stderr, flush=True)

@@ -1,0 +1,67 @@
+"""Durations and instants: what is understood, and that everything else gets a sentence."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from rqtui.durations import instant, parse, parse_range
+from rqtui.errors import UsageError
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [
+        ("500ms", 500),
+        ("30s", 30_000),
+        ("5m", 300_000),
+        ("2h", 7_200_000),
+        ("3d", 259_200_000),
+        ("1.5h", 5_400_000),
+        (" 90 s ", 90_000),
+        ("90", 90_000),
+        (90, 90_000),
+        (0.25, 250),
+        (0, 0),
+        (timedelta(minutes=2), 120_000),
+    ],
+)
+def test_a_duration_is_milliseconds_seconds_minutes_hours_days_or_plain_seconds(text: object, ms: int) -> None:
+    assert parse(text) == ms  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["", "soon", "1 week", "1h30m", "-5s", "1e3", "²", "0x10", "nan", -1, float("nan"), float("inf"), 1e300, 10**400]
+    + ["200000d", True, None, b"5s", [], timedelta(seconds=-1), timedelta.max],
+)
+def test_what_is_no_duration_gets_a_sentence(value: object) -> None:
+    with pytest.raises(UsageError, match=r"^the delay .*\.$"):
+        parse(value, "the delay")  # type: ignore[arg-type]
+
+
+def test_a_range_has_one_end_or_two() -> None:
+    assert parse_range("1s..1h") == (1000, 3_600_000)
+    assert parse_range(("1s", 60)) == (1000, 60_000)
+    assert parse_range("2s") == (2000, None)
+
+
+@pytest.mark.parametrize("value", ["1h..1s", "..", "1s..", "1s..2s..3s", ("1s",), (1, 2, 3), None])
+def test_what_is_no_range_gets_a_sentence(value: object) -> None:
+    with pytest.raises(UsageError, match=r"\.$"):
+        parse_range(value)  # type: ignore[arg-type]
+
+
+def test_an_instant_is_an_aware_datetime_or_milliseconds_since_1970() -> None:
+    assert instant(datetime(2026, 12, 1, 8, tzinfo=UTC)) == 1_796_112_000_000
+    assert instant(1_796_112_000_000) == 1_796_112_000_000
+
+
+@pytest.mark.parametrize(
+    "value",
+    [datetime(2026, 12, 1), datetime(9999, 1, 1, tzinfo=UTC), datetime(1, 1, 1, tzinfo=UTC), -1, 2**60, True, 1.5, "now"],
+)
+def test_what_is_no_instant_gets_a_sentence(value: object) -> None:
+    with pytest.raises(UsageError, match=r"^due .*\.$"):
+        instant(value)  # type: ignore[arg-type]
