@@ -1,8 +1,8 @@
 """`rqtui`: the entry point. No word, or a URL, opens the screen; any other word is a command (`commands/`).
 
-`main` answers `--version` before it imports anything, finds the command, and turns what typer and the commands raise into
-a sentence and an exit code: 0 done · 1 refused or partly done · 2 usage · 3 Redis away · 130 interrupted. `health` has the
-codes of monitoring plugins; there 3 also stands for a slip in the command line.
+`main` answers `--version` before it imports anything, finds the command, and turns what typer and the commands raise
+into a sentence and an exit code: 0 done · 1 refused or partly done · 2 usage · 3 Redis away · 130 interrupted.
+`health` has the codes of monitoring plugins; there 3 also stands for a slip in the command line.
 """
 
 from __future__ import annotations
@@ -101,12 +101,15 @@ def _group_class() -> type[Any]:
                     words = [*args[: len(args) - len(rest)], "--url", rest[0], *rest[1:]]
                     _opts, more, _order = self.make_parser(ctx).parse_args(list(words))
                     if more:
-                        ctx.fail(f'after a URL only options may follow; for a command write: rqtui {more[0]} … --url "{_mask(rest[0])}"')
+                        ctx.fail(
+                            f"after a URL only options may follow; write: rqtui {more[0]} … --url {_mask(rest[0])}"
+                        )
             return super().parse_args(ctx, words)
 
         def resolve_command(self, ctx: Any, args: list[str]) -> Any:
             """The command of that name, or a sentence that names the nearest."""
-            if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None and not ctx.resilient_parsing:
+            is_word = bool(args) and not args[0].startswith("-") and not ctx.resilient_parsing
+            if is_word and self.get_command(ctx, args[0]) is None:
                 near = get_close_matches(args[0], self.list_commands(ctx), n=1, cutoff=0.5)
                 hint = f' Did you mean "{near[0]}"?' if near else ""
                 ctx.fail(f'there is no command "{args[0]}".{hint} A URL has "://"; rqtui --help names the commands.')

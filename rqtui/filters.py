@@ -64,7 +64,7 @@ class Filter:
 def parse(expression: str) -> Filter:
     """The filter that `expression` means; the grammar stands in the module's docstring.
 
-    Raises UsageError, in words, for an expression that Python's `re` refuses and for a term without anything to look for.
+    Raises UsageError for an expression that Python's `re` refuses, and for a term without anything to look for.
     """
     return Filter(tuple(_terms(expression)))
 
@@ -75,7 +75,7 @@ def _terms(expression: str) -> Iterator[Term]:
         if expression[at].isspace():
             at += 1
             continue
-        is_negated = expression[at] == "!" and at + 1 < end and not expression[at + 1].isspace()
+        is_negated = expression[at] == "!" and not expression[at + 1 : at + 2].isspace() and at + 1 < end
         at += is_negated
         field = _FIELD.match(expression, at)
         if field:

@@ -1,4 +1,4 @@
-"""Settings: which Redis, which layouts, and what is allowed; made once at the edge, read by the screen and every command.
+"""Settings: which Redis, which layouts, what is allowed; made once at the edge, read by the screen and the commands.
 
 The order of precedence stands here and nowhere else. It imports neither redis nor textual.
 """

@@ -28,8 +28,20 @@ if TYPE_CHECKING:
 BATCH = 1000  # what one call of a script takes at most
 LOOK_UP = 100  # jobs per round trip, when they are named by id
 ALREADY = frozenset({"already", "done", "empty", "exists", "fine"})  # not done now, since it is so: a success
-_OURS = frozenset({"now_ms", "id", "token", "member", "place", "limit", "force"})  # filled by options, or by what is found
-_YES = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False, "": False}
+_OURS = frozenset(
+    {"now_ms", "id", "token", "member", "place", "limit", "force"}
+)  # filled by options, or by what is found
+_YES = {
+    "1": True,
+    "true": True,
+    "yes": True,
+    "on": True,
+    "0": False,
+    "false": False,
+    "no": False,
+    "off": False,
+    "": False,
+}
 
 
 def register(app: typer.Typer) -> None:
@@ -53,16 +65,26 @@ class Request:
 
 def act(
     session: Session,
-    verb: Annotated[str, typer.Argument(metavar="VERB", help="What to do: ack, requeue, delete, pause … (rqtui layouts).")],
+    verb: Annotated[
+        str, typer.Argument(metavar="VERB", help="What to do: ack, requeue, delete, pause … (rqtui layouts).")
+    ],
     queue: QUEUE,
     ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Which jobs (or workers).")] = None,
-    place: Annotated[str, typer.Option("--place", metavar="PLACE", help="Jobs of that place; needs --filter or --all.")] = "",
-    expression: Annotated[str | None, typer.Option("--filter", metavar="EXPR", help="Those that match, as in jobs.")] = None,
+    place: Annotated[
+        str, typer.Option("--place", metavar="PLACE", help="Jobs of that place; needs --filter or --all.")
+    ] = "",
+    expression: Annotated[
+        str | None, typer.Option("--filter", metavar="EXPR", help="Those that match, as in jobs.")
+    ] = None,
     everything: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
     limit: Annotated[int | None, typer.Option("--limit", metavar="N", help="So many at most.")] = None,
-    token: Annotated[str | None, typer.Option("--token", metavar="T", help="Only under this lease; else the one seen.")] = None,
+    token: Annotated[
+        str | None, typer.Option("--token", metavar="T", help="Only under this lease; else the one seen.")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Even while a worker holds it.")] = False,
-    fields: Annotated[list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="What the verb takes.")] = None,
+    fields: Annotated[
+        list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="What the verb takes.")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be asked for; change nothing.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before something dangerous.")] = False,
 ) -> int:
@@ -167,7 +189,9 @@ def _matching(engine: Engine, request: Request) -> list[Job]:
     body_bytes = documents.BODY_BYTES if accepts.reads_body and accepts.terms else 0
     found: dict[bytes, Job] = {}
     with output.progress("looking") as bar:
-        for jobs in engine.scan(request.ref, request.place, lambda job: _counted(bar, accepts(job)), body_bytes, chunk=500):
+        for jobs in engine.scan(
+            request.ref, request.place, lambda job: _counted(bar, accepts(job)), body_bytes, chunk=500
+        ):
             found.update((job.id, replace(job, body=None, error="", history=())) for job in jobs)
             if request.limit is not None and len(found) >= request.limit:
                 break
@@ -186,7 +210,9 @@ def _be_sure(request: Request, script: Script, number: int | None) -> None:
     row = verbs.verb(script.name, script.summary)
     if not row.danger or request.is_sure:
         return
-    what = f"{number} job{'' if number == 1 else 's'} of {request.ref.queue}" if number is not None else request.ref.queue
+    what = (
+        f"{number} job{'' if number == 1 else 's'} of {request.ref.queue}" if number is not None else request.ref.queue
+    )
     lost = f" What is lost: {row.lost}." if row.lost else ""
     if not sys.stdin.isatty():
         raise Refused(f"{script.name} on {what} is dangerous and was not done; --yes does it without asking.{lost}")
@@ -238,13 +264,15 @@ def _act_on_queue(session: Session, engine: Engine, request: Request, script: Sc
         return _write(session, request, script, outcomes, 0, extra={"dry_run": True})
     _be_sure(request, script, None)
     if columns == {"worker"}:
-        outcomes = [one for id in request.ids for one in engine.act(script.name, request.ref, (), {**form, "worker": id})]
+        outcomes = [
+            one for id in request.ids for one in engine.act(script.name, request.ref, (), {**form, "worker": id})
+        ]
         return _write(session, request, script, outcomes, 0)
     if columns == {"name", "value"}:
         outcomes = _configure(engine, request, script, form)
         return _write(session, request, script, outcomes, 0)
     outcomes = list(_in_batches(engine, request, script, form))
-    if takes_place and request.everything and any(outcome.moved for outcome in outcomes):
+    if takes_place and request.everything and any(outcome.word == script.done_word for outcome in outcomes):
         engine.retire(request.ref)
     return _write(session, request, script, outcomes, sum(int(o.values.get("moved", 0) or 0) for o in outcomes))  # type: ignore[call-overload]
 
@@ -295,7 +323,9 @@ def _take(session: Session, engine: Engine, request: Request, script: Script, fo
         raise UsageError(f"{script.name} takes the next jobs, whichever they are: --limit N is all it can be told.")
     limit = min(request.limit or 1, BATCH)
     if request.is_dry_run:
-        raise UsageError(f"{script.name} has no dry run; look with: rqtui jobs {request.ref.queue} ready --limit {limit}")
+        raise UsageError(
+            f"{script.name} has no dry run; look with: rqtui jobs {request.ref.queue} ready --limit {limit}"
+        )
     _be_sure(request, script, limit)
     layout = engine.layouts[request.ref.layout]
     call = layout.call(script.name, request.ref.queue, {**form, "limit": limit})
@@ -310,7 +340,11 @@ def _take(session: Session, engine: Engine, request: Request, script: Script, fo
         from rqtui.tui.display import body_view
 
         rows = [
-            [documents.text(job.id), documents.text(job.token), " ".join(body_view((job.body or b"")[:200]).text.split())]
+            [
+                documents.text(job.id),
+                documents.text(job.token),
+                " ".join(body_view((job.body or b"")[:200]).text.split()),
+            ]
             for job in jobs
         ]
         output.write_table(("id", "token", "body"), rows)
@@ -336,11 +370,13 @@ def _write(
     if session.as_json:
         output.write_json({**_document(request, script, moved, documents.outcomes(outcomes)), **(extra or {})})
     else:
-        if len(outcomes) <= 50:  # noqa: PLR2004 (a screenful)
+        if len(outcomes) <= 50:  # a screenful
             rows = [[documents.text(o.id) or request.ref.queue, o.word, o.text] for o in outcomes]
             output.write_table(("id", "answer", "meaning"), rows)
         words = Counter(outcome.word for outcome in outcomes)
-        output.say(f"{script.name}: " + (" · ".join(f"{number} {word}" for word, number in words.items()) or "no job matches"))
+        output.say(
+            f"{script.name}: " + (" · ".join(f"{number} {word}" for word, number in words.items()) or "no job matches")
+        )
     return DONE if all(outcome.word in succeeded for outcome in outcomes) else REFUSED
 
 
@@ -350,7 +386,7 @@ def _need(script: Script, field: str, option: str) -> None:
 
 
 def _form(script: Script, given: Sequence[str]) -> dict[str, object]:
-    """`--set field=value` by the types of the header; a field `…_ms` takes a duration, and may be named without `_ms`."""
+    """`--set field=value` by the header's types; a field `…_ms` takes a duration, and may be named without `_ms`."""
     args = {arg.name: arg for arg in (*script.args, *script.each) if arg.name not in _OURS}
     if {"name", "value"} <= set(args):
         return dict(_setting(each) for each in given)

@@ -75,7 +75,7 @@ def history(found: Job) -> list[dict[str, Any]]:
 
 
 def body(raw: bytes | None, size: int) -> dict[str, Any]:
-    """A body by what it looks like: JSON, text, MessagePack (maps and lists), else base64; omitted if it is not there."""
+    """A body by its looks: JSON, text, MessagePack (maps, lists), else base64; `omitted` where it was not fetched."""
     if raw is None or len(raw) < size:
         return {"bytes": size, "encoding": "omitted", "value": None}
     for encoding, decode in (("json", _from_json), ("utf-8", _from_text), ("msgpack", _from_msgpack)):

@@ -1,4 +1,4 @@
-"""`health`, `check`, `layouts`: whether all is well, whether each job is in exactly one place, what rqtui can speak to."""
+"""`health`, `check`, `layouts`: is all well, is each job in exactly one place, and which systems does rqtui speak?"""
 
 from __future__ import annotations
 
@@ -69,8 +69,10 @@ def _sentences(found: Sequence[Finding]) -> list[str]:
     for finding in found:
         ids = "".join(f" {safe(id)}:" for id in finding.ids)
         where = f"{finding.queue}: " if finding.queue else ""
-        lines.append(f"{finding.severity:<8}  {safe(where)}{ids.strip()} {safe(finding.text)} · {safe(documents.remedy(finding))}")
-    return [" ".join(line.split(" ")).rstrip(" ·") for line in lines]
+        todo = documents.remedy(finding)
+        text = f"{safe(where)}{ids} {safe(finding.text)}".replace("  ", " ").strip()
+        lines.append(f"{finding.severity:<8}  {text}{f' · {safe(todo)}' if todo else ''}")
+    return lines
 
 
 def check(
@@ -141,7 +143,7 @@ def _steps(engine: Engine, ref: Ref) -> Iterator[tuple[str, int, list[tuple[byte
     while True:
         call = layout.call("check", ref.queue, {"walk": walk, "cursor": cursor, "limit": STEP})
         answer = scripts.run(engine.client, call)
-        yield walk, answer.values["checked"], answer.rows  # type: ignore[misc]  # the header's own columns
+        yield walk, answer.values["checked"], answer.rows
         if answer.word == "end":
             return
         walk, cursor = answer.values["walk"], answer.values["cursor"]
@@ -191,7 +193,10 @@ def layouts(session: Session) -> int:
     for document in documents_:
         places = ", ".join(place["place"] for place in document["places"])
         output.write_lines([f"{document['layout']}: {places}"])
-        moves = [[name, " ".join(verb["from"]), " ".join(verb["to"]), verb["text"]] for name, verb in document["verbs"].items()]
+        moves = [
+            [name, " ".join(verb["from"]), " ".join(verb["to"]), verb["text"]]
+            for name, verb in document["verbs"].items()
+        ]
         output.write_table(("verb", "from", "to", "does"), moves)
     return DONE
 
@@ -202,7 +207,13 @@ def _layout(layout: Layout) -> dict[str, Any]:
     return {
         "layout": layout.name,
         "places": [
-            {"place": place.name, "state": place.state.value, "key": place.key, "type": place.type, "score": place.score}
+            {
+                "place": place.name,
+                "state": place.state.value,
+                "key": place.key,
+                "type": place.type,
+                "score": place.score,
+            }
             for place in layout.places
         ],
         "verbs": {

@@ -43,7 +43,7 @@ def snapshot(
 
     Example: rqtui snapshot mail --json
     """
-    if watch_s is not None and not 0.05 <= watch_s <= 86_400:  # noqa: PLR2004 (a day; NaN is refused by the comparison)
+    if watch_s is not None and not 0.05 <= watch_s <= 86_400:  # a day; NaN is refused too
         raise UsageError("--watch is a number of seconds between 0.05 and 86400.")
     if watch_s is None:
         engine = session.engine(discover=not queues)
@@ -86,7 +86,11 @@ def _counted(session: Session, engine: Engine, queues: list[str] | None) -> Snap
 
 def note_if_unknown(queue: Queue) -> None:
     """Says so when a queue that somebody named has never held a job: a slip of the pen looks like an empty queue."""
-    if not queue.error and not any(count.count for count in queue.counts) and not any(queue.counters.get(n) for n in ("in", "out")):
+    if (
+        not queue.error
+        and not any(count.count for count in queue.counts)
+        and not any(queue.counters.get(n) for n in ("in", "out"))
+    ):
         output.say(f'nothing is known of a queue "{queue.name}" ({queue.layout}); it counts as empty.')
 
 
@@ -127,9 +131,12 @@ def jobs(
     queue: QUEUE,
     place: Annotated[str, typer.Argument(metavar="PLACE", help="scheduled, ready, reserved, done, dead …")],
     limit: Annotated[int, typer.Option("--limit", metavar="N", help="How many at most.")] = 50,
-    cursor: Annotated[str | None, typer.Option("--cursor", metavar="C", help="Where to go on: `next` of the last page.")] = None,
+    cursor: Annotated[
+        str | None, typer.Option("--cursor", metavar="C", help="Where to go on: `next` of the last page.")
+    ] = None,
     expression: Annotated[
-        str | None, typer.Option("--filter", metavar="EXPR", help="text /re/ !term id:x job:x err:x body:x, all must match.")
+        str | None,
+        typer.Option("--filter", metavar="EXPR", help="text /re/ !term id:x job:x err:x body:x, all must match."),
     ] = None,
 ) -> int:
     """The jobs of a place, in its order.
@@ -164,15 +171,13 @@ def jobs(
 def _offset(cursor: str | None) -> int:
     if cursor is None:
         return 0
-    if not (cursor.isascii() and cursor.isdigit() and len(cursor) <= 15):  # noqa: PLR2004 (below 2^53)
+    if not (cursor.isascii() and cursor.isdigit() and len(cursor) <= 15):  # below 2^53
         raise UsageError(f'"{cursor}" is no cursor; give what "next" said, or leave it away.')
     return int(cursor)
 
 
-def _page(
-    engine: Engine, ref: Ref, place: str, limit: int, offset: int, accepts: Callable[[Job], bool] | None
-) -> Page:
-    """Up to `limit` jobs from `offset` on, those that `accepts` lets through; `next` is the first that was not looked at."""
+def _page(engine: Engine, ref: Ref, place: str, limit: int, offset: int, accepts: Callable[[Job], bool] | None) -> Page:
+    """Up to `limit` jobs from `offset` on that `accepts` lets through; `next` is the first that was not looked at."""
     found: list[Job] = []
     looked, budget = offset, offset + (SCAN if accepts else limit)
     with output.progress("looking", None) as bar:
@@ -243,7 +248,9 @@ def show(
         return REFUSED
     if is_raw:
         if sys.stdout.isatty():
-            raise UsageError("--raw writes bytes as they are, which a terminal would obey; send them to a file or a pipe.")
+            raise UsageError(
+                "--raw writes bytes as they are, which a terminal would obey; send them to a file or a pipe."
+            )
         sys.stdout.flush()
         sys.stdout.buffer.write(found.body or b"")
         sys.stdout.buffer.flush()

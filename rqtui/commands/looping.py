@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 DISCOVER_S = 30.0  # how often new queues are looked for, when none was named
 MOST = 1000
 
-VERBOSE = Annotated[bool, typer.Option("-v", "--verbose", help="A line for every step, not only for those that moved jobs.")]
+VERBOSE = Annotated[
+    bool, typer.Option("-v", "--verbose", help="A line for every step, not only for those that moved jobs.")
+]
 ONCE = Annotated[bool, typer.Option("--once", help="One batch, then exit.")]
 
 
@@ -43,8 +45,12 @@ def dispatch(
     session: Session,
     queues: QUEUES = None,
     batch_size: Annotated[int | None, typer.Option("-n", "--batch-size", metavar="N", help="Jobs per batch.")] = None,
-    delayed_key: Annotated[str | None, typer.Option("-d", "--delayed-task-zset-key", metavar="K", help="Layout dispatcher.")] = None,
-    ready_key: Annotated[str | None, typer.Option("-r", "--ready-task-list-key", metavar="K", help="Layout dispatcher.")] = None,
+    delayed_key: Annotated[
+        str | None, typer.Option("-d", "--delayed-task-zset-key", metavar="K", help="Layout dispatcher.")
+    ] = None,
+    ready_key: Annotated[
+        str | None, typer.Option("-r", "--ready-task-list-key", metavar="K", help="Layout dispatcher.")
+    ] = None,
     verbose: VERBOSE = False,
     once: ONCE = False,
 ) -> int:
@@ -54,7 +60,9 @@ def dispatch(
     """
     for option, given in (("-d/--delayed-task-zset-key", delayed_key), ("-r/--ready-task-list-key", ready_key)):
         if given is not None:
-            raise UsageError(f"{option} names a key of the layout dispatcher; a native queue's keys follow from its name.")
+            raise UsageError(
+                f"{option} names a key of the layout dispatcher; a native queue's keys follow from its name."
+            )
     _check_batch(batch_size, "-n/--batch-size")
     report = _Report(session, _dispatched, ("queue", "dispatched", "delayed", "ready", "backing_off"), verbose or once)
     return _loop(session, "dispatch", queues, batch_size, None, once, report)
@@ -63,9 +71,13 @@ def dispatch(
 def reap(
     session: Session,
     queues: QUEUES = None,
-    every_s: Annotated[float | None, typer.Option("--every", metavar="S", help="Look at least so often (seconds).")] = None,
+    every_s: Annotated[
+        float | None, typer.Option("--every", metavar="S", help="Look at least so often (seconds).")
+    ] = None,
     limit: Annotated[int | None, typer.Option("--limit", metavar="N", help="Leases per batch.")] = None,
-    gc: Annotated[bool, typer.Option("--gc", help="Also clear up after consumers that are gone (layout orizuru).")] = False,
+    gc: Annotated[
+        bool, typer.Option("--gc", help="Also clear up after consumers that are gone (layout orizuru).")
+    ] = False,
     verbose: VERBOSE = False,
     once: ONCE = False,
 ) -> int:
@@ -75,7 +87,7 @@ def reap(
     """
     if gc:
         raise UsageError("--gc is for layouts that leave things of dead consumers behind; native queues do not.")
-    if every_s is not None and not 0.01 <= every_s <= 86_400:  # noqa: PLR2004 (a day; NaN is refused by the comparison)
+    if every_s is not None and not 0.01 <= every_s <= 86_400:  # a day; NaN is refused too
         raise UsageError("--every is a number of seconds between 0.01 and 86400.")
     _check_batch(limit, "--limit")
     report = _Report(session, _reaped, ("queue", "ready", "dead", "next_ms"), verbose or once)
@@ -142,7 +154,11 @@ class _Report:
     """Writes the rounds of a loop: JSON lines, or a table whose titles come first; errors once each on stderr."""
 
     def __init__(
-        self, session: Session, line: Callable[[Step | None, str, Round], dict[str, Any]], titles: Sequence[str], every_step: bool
+        self,
+        session: Session,
+        line: Callable[[Step | None, str, Round], dict[str, Any]],
+        titles: Sequence[str],
+        every_step: bool,
     ) -> None:
         self._session, self._line, self._titles, self._every_step = session, line, titles, every_step
         self._said: dict[str, str] = {}
@@ -192,7 +208,9 @@ class _Report:
         flat = {**line, **line.get("reaped", {}), "backing_off": line.get("backing_off_ms")}
         if not self._is_headed:
             self._is_headed = True
-            output.write_lines(["  ".join([fit(self._titles[0], 24), *(fit(t, 11, "right") for t in self._titles[1:])])])
+            output.write_lines(
+                ["  ".join([fit(self._titles[0], 24), *(fit(t, 11, "right") for t in self._titles[1:])])]
+            )
         cells = [fit(safe(str(line["queue"])), 24), *(fit(_shown(flat.get(t)), 11, "right") for t in self._titles[1:])]
         output.write_lines(["  ".join(cells)])
 
@@ -216,9 +234,12 @@ def _dispatched(step: Step | None, queue: str, done: Round) -> dict[str, Any]:
 def _reaped(step: Step | None, queue: str, done: Round) -> dict[str, Any]:
     values = step.values if step else {}
     reaped = {"ready": values.get("ready", 0), "dead": values.get("dead", 0)}
-    line = {"queue": documents.text(queue), "reaped": reaped, "next_ms": values.get("next_ms")}
-    if line["next_ms"] is not None and line["next_ms"] < 0:
-        line["next_ms"] = None
+    next_ms = values.get("next_ms", -1)
+    line: dict[str, Any] = {
+        "queue": documents.text(queue),
+        "reaped": reaped,
+        "next_ms": next_ms if next_ms >= 0 else None,
+    }
     return line if step else {**line, "backing_off_ms": round(done.wait_s * 1000)}
 
 
@@ -272,7 +293,9 @@ class _JsonLines(logging.Formatter):
 def set_up_logging(log_format: str) -> None:
     """Logs of our own loggers go to stderr, as text or as JSON lines."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_JsonLines() if log_format == "json" else logging.Formatter("rqtui: %(levelname)s %(message)s"))
+    handler.setFormatter(
+        _JsonLines() if log_format == "json" else logging.Formatter("rqtui: %(levelname)s %(message)s")
+    )
     logger = logging.getLogger("rqtui")
     logger.handlers = [handler]
     logger.setLevel(logging.WARNING)

@@ -37,7 +37,9 @@ def register(app: typer.Typer) -> None:
 def put(
     session: Session,
     queue: QUEUE,
-    body: Annotated[str | None, typer.Argument(metavar="[BODY | -]", help="JSON; - reads it from standard input.")] = None,
+    body: Annotated[
+        str | None, typer.Argument(metavar="[BODY | -]", help="JSON; - reads it from standard input.")
+    ] = None,
     id: Annotated[str | None, typer.Option("--id", metavar="ID", help="Yours; a second put of it is a no-op.")] = None,
     name: Annotated[str | None, typer.Option("--name", metavar="KIND", help="The kind of job.")] = None,
     delay: Annotated[str | None, typer.Option("--delay", metavar="90s", help="Not before so long from now.")] = None,
@@ -47,7 +49,9 @@ def put(
     max_attempts: Annotated[int | None, typer.Option("--max-attempts", metavar="N", help="Then it is dead.")] = None,
     backoff: Annotated[str | None, typer.Option("--backoff", metavar="1s..1h", help="First and longest wait.")] = None,
     keep: Annotated[str | None, typer.Option("--keep", metavar="1h", help="How long it stays when done.")] = None,
-    lines: Annotated[str | None, typer.Option("--lines", metavar="FILE|-", help='Many: {"body": …, "id": …} per line.')] = None,
+    lines: Annotated[
+        str | None, typer.Option("--lines", metavar="FILE|-", help='Many: {"body": …, "id": …} per line.')
+    ] = None,
     is_raw: Annotated[bool, typer.Option("--raw", help="The body is bytes, not JSON; stored as it is.")] = False,
 ) -> int:
     """Put a job, or many, into a queue.
@@ -117,8 +121,10 @@ def encoded(raw: bytes) -> bytes:
         text = raw.decode().strip()
         value = json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
-        shown = repr(raw[:40])[1:] + ("…" if len(raw) > 40 else "")  # noqa: PLR2004 (a sentence, not a dump)
-        raise UsageError(f"the body {shown} is not JSON ({error}); a text needs quotes, and --raw stores bytes as they are.") from None
+        shown = repr(raw[:40])[1:] + ("…" if len(raw) > 40 else "")  # a sentence, not a dump
+        raise UsageError(
+            f"the body {shown} is not JSON ({error}); a text needs quotes, and --raw stores bytes as they are."
+        ) from None
     return _utf8(value) if isinstance(value, str) else text.encode()
 
 
@@ -130,7 +136,9 @@ def _utf8(text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:
-        raise UsageError("the body holds half of a surrogate pair, which is no text; --raw stores bytes as they are.") from None
+        raise UsageError(
+            "the body holds half of a surrogate pair, which is no text; --raw stores bytes as they are."
+        ) from None
 
 
 def _checked(given: dict[str, Any], where: str) -> dict[str, Any]:
@@ -168,7 +176,9 @@ def _instant(value: object) -> datetime | int:
         try:
             instant = int(value) if value.isascii() and value.isdigit() else datetime.fromisoformat(value)
         except ValueError:
-            raise UsageError(f"due cannot be {value!r:.40}: write 2026-12-01T08:00Z, or milliseconds since 1970.") from None
+            raise UsageError(
+                f"due cannot be {value!r:.40}: write 2026-12-01T08:00Z, or milliseconds since 1970."
+            ) from None
     return durations.instant(instant)
 
 
@@ -210,7 +220,7 @@ def _write_many(session: Session, queue: str, kept: list[Put], words: dict[str, 
 
 def _source(path: str) -> BinaryIO:
     if path == "-":
-        return open(sys.stdin.fileno(), "rb", closefd=False)  # noqa: SIM115 (the caller closes it)
+        return open(sys.stdin.fileno(), "rb", closefd=False)
     try:
         return open(path, "rb")
     except OSError as error:

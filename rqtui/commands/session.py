@@ -37,15 +37,15 @@ _CODES: tuple[tuple[type[errors.RqtuiError], int], ...] = (  # the first that fi
 COMMON: dict[str, Any] = {
     "url": Annotated[
         str | None,
-        typer.Option("--url", "-u", "--redis-url", metavar="URL", help="Which Redis; else RQTUI_URL, REDIS_URL, localhost."),
+        typer.Option("--url", "-u", "--redis-url", metavar="URL", help="Else RQTUI_URL, REDIS_URL, localhost."),
     ],
     "layouts": Annotated[
         list[str] | None,
-        typer.Option("--layout", metavar="NAME[:key=value,…]", help="A system to look for, and its options; repeatable."),
+        typer.Option("--layout", metavar="NAME[:key=value,…]", help="A system and its options; repeatable."),
     ],
     "read_only": Annotated[bool, typer.Option("--read-only", help="Refuse whatever would change a queue.")],
     "is_debug": Annotated[bool, typer.Option("--debug", help="Show tracebacks.")],
-    "log_format": Annotated[str | None, typer.Option("--log-format", metavar="text|json", help="How logs look on stderr.")],
+    "log_format": Annotated[str | None, typer.Option("--log-format", metavar="text|json", help="Logs on stderr.")],
 }
 JSON_OPTION = Annotated[bool, typer.Option("--json", help="One JSON document on stdout (streams: one per line).")]
 _DEFAULTS: dict[str, Any] = {"url": None, "layouts": None, "read_only": False, "is_debug": False, "log_format": None}
@@ -65,11 +65,14 @@ class Session:
         """
         from rqtui import layouts
         from rqtui.engine import Engine
-        from rqtui.server import connect
+        from rqtui.server import connect, reach
 
         made = [layouts.make(spec) for spec in self.settings.layouts]
-        engine = Engine(connect(self.settings.url), made, self.settings.read_only)
-        if discover or len(made) > 1:
+        client = connect(self.settings.url)
+        if reached:
+            reach(client, self.settings.url)  # here what is wrong is said best: which host, and what to do
+        engine = Engine(client, made, self.settings.read_only)
+        if discover or (reached and len(made) > 1):
             for _chunk in engine.discover():
                 pass
         return engine
@@ -87,7 +90,7 @@ class Session:
 def command(app: typer.Typer, name: str, *, has_json: bool = True, failure: int | None = None) -> Callable[..., Any]:
     """Registers a function `(session, …)` as the command `name`.
 
-    The common options and `--json` (unless `has_json` is False) are added; `failure` replaces the exit code of every error.
+    The common options and `--json` (unless `has_json` is False) are added; `failure` replaces the exit code of errors.
     """
 
     def register(function: Callable[..., int | None]) -> Callable[..., int | None]:

@@ -25,17 +25,19 @@ def screen(settings: Settings) -> int:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("the screen needs a terminal. Without one: rqtui snapshot, rqtui jobs, rqtui --help.")
     from rqtui.server import connect
-    from rqtui.tui.app import Connection, run
+    from rqtui.tui.app import run
 
     connect(settings.url).close()  # a URL that nobody can understand is refused before the screen opens
-    return run(Connection(settings.url, settings.layouts, settings.read_only))
+    return run(settings)
 
 
 def demo(
     session: Session,
     scenario: Annotated[str, typer.Argument(metavar="[SCENARIO]", help="delays, poison, rush; see --list.")] = "",
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="The same seed makes the same jobs.")] = 1,
-    server: Annotated[str, typer.Option("--server", metavar="auto|system|wheel|fake", help="Which server to start.")] = "auto",
+    server: Annotated[
+        str, typer.Option("--server", metavar="auto|system|wheel|fake", help="Which server to start.")
+    ] = "auto",
     headless: Annotated[bool, typer.Option("--headless", help="Without a screen; says what happened.")] = False,
     seconds: Annotated[float, typer.Option("--seconds", metavar="S", help="How long, without a screen.")] = 20.0,
     is_list: Annotated[bool, typer.Option("--list", help="Name the scenarios.")] = False,
@@ -46,7 +48,7 @@ def demo(
     """
     if server not in SERVERS:
         raise UsageError(f"--server is one of {', '.join(SERVERS)}.")
-    if not 0.1 <= seconds <= 86_400:  # noqa: PLR2004 (a day; NaN is refused by the comparison)
+    if not 0.1 <= seconds <= 86_400:  # a day; NaN is refused too
         raise UsageError("--seconds is a number between 0.1 and 86400.")
     from rqtui import demo as demonstration
 
@@ -62,7 +64,9 @@ def demo(
         return 0
     if not headless and not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("the demo's screen needs a terminal; without one: rqtui demo --headless --seconds 20 --json")
-    return demonstration.demo(scenario, seed=seed, server=server, headless=headless, seconds=seconds, as_json=session.as_json)
+    return demonstration.demo(
+        scenario, seed=seed, server=server, headless=headless, seconds=seconds, as_json=session.as_json
+    )
 
 
 def bench(

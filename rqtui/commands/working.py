@@ -25,9 +25,13 @@ def register(app: typer.Typer) -> None:
 def work(
     session: Session,
     queue: QUEUE,
-    words: Annotated[list[str] | None, typer.Argument(metavar="-- COMMAND [ARG]...", help="What runs for each job.")] = None,
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="-- COMMAND [ARG]...", help="What runs for each job.")
+    ] = None,
     concurrency: Annotated[int, typer.Option("--concurrency", metavar="N", help="So many at once.")] = 1,
-    ttr: Annotated[str | None, typer.Option("--ttr", metavar="30s", help="How long a lease lasts between two beats.")] = None,
+    ttr: Annotated[
+        str | None, typer.Option("--ttr", metavar="30s", help="How long a lease lasts between two beats.")
+    ] = None,
     burst: Annotated[bool, typer.Option("--burst", help="End when nothing is ready.")] = False,
     max_jobs: Annotated[int | None, typer.Option("--max-jobs", metavar="N", help="End after so many.")] = None,
 ) -> int:
@@ -62,7 +66,9 @@ def work(
             report=_Reporter(session, ref.queue),
         )
     if not session.as_json:
-        output.say("work: " + (" · ".join(f"{number} {outcome}" for outcome, number in counts.items()) or "no job was run"))
+        output.say(
+            "work: " + (" · ".join(f"{number} {outcome}" for outcome, number in counts.items()) or "no job was run")
+        )
     return stop.code
 
 
@@ -91,5 +97,11 @@ class _Reporter:
                 }
                 output.write_json(line, is_stream=True)
                 return
-            words = [ran.id, ran.name, ran.outcome, duration(ran.seconds * 1000), ran.error.strip().split("\n")[-1][:200]]
+            words = [
+                ran.id,
+                ran.name,
+                ran.outcome,
+                duration(ran.seconds * 1000),
+                ran.error.strip().split("\n")[-1][:200],
+            ]
             output.write_lines(["  ".join(safe(word) for word in words if word)])

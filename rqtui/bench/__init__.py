@@ -1,0 +1,12 @@
+"""`rqtui bench`: what this machine does, measured and printed beside the targets; nothing fails because of a figure.
+
+    bench("engine")   server CPU against bare scripts, memory, latency, drain, bulk put, round trips   (`engine.py`)
+    bench("screen")   start-up, completion, first paint, the screen at rest                            (`screen.py`)
+
+Each measurement is a function from a `Bench` (a server of its own, sizes, the seed) to lines; other queues are measured
+beside ours only where they are installed (`peers.py`). Figures of other machines are quoted nowhere.
+"""
+
+from rqtui.bench.runner import bench
+
+__all__ = ["bench"]
