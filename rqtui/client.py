@@ -336,7 +336,10 @@ _AS_COLUMNS: Mapping[str, Callable[[Any], dict[str, Any]]] = {
 def _checked_id(id: str | bytes) -> bytes:
     if not isinstance(id, str | bytes):
         raise UsageError(f"An id is text or bytes, not {type(id).__name__}.")
-    encoded = id if isinstance(id, bytes) else id.encode("utf-8", "surrogateescape")
+    try:
+        encoded = id if isinstance(id, bytes) else id.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise UsageError(f"The id {ascii(id[:60])} holds half a character, which UTF-8 cannot encode.") from None
     if not 1 <= len(encoded) <= ID_BYTES:
         raise UsageError(f"An id has 1 to {ID_BYTES} bytes; this one has {len(encoded)}.")
     return encoded

@@ -87,7 +87,7 @@ class Consumer:
         self._is_timer_over = False  # the timer that we hold fired: time to dispatch and reap
         self._is_busy = False
         self._swept_s = 0.0
-        self._is_greeted = False  # Redis has answered once: what it says against us from then on may pass
+        self._proven: set[str] = set()  # what Redis has let us do once: what it says against that later may pass
 
     def stop(self) -> None:
         """Hand out no further job; what was not begun is given back."""
@@ -132,27 +132,29 @@ class Consumer:
                 while self._fill():
                     began_s = time.monotonic()
                     handed_out = 0
-                    while (job := self._next()) is not None:
+                    while self._next():
                         handed_out += 1
-                        self._current, self._current_since_s = job, time.monotonic()
-                        yield job
+                        # No name for the job in this frame: while it waits for more, only the caller's may keep it alive.
+                        yield self._current  # type: ignore[misc]
                     self._current = None
                     self._resize(handed_out, time.monotonic() - began_s)
             finally:
                 self._current = None
                 self._give_back(len(self._buffer))
 
-    def _next(self) -> Job | None:
+    def _next(self) -> bool:
+        """Make the next job in the buffer the current one; False when there is none to begin."""
         while not self.is_stopping:
             try:
                 job = self._buffer.popleft()
             except IndexError:
-                return None
+                return False
             if job.cancelled:
                 self._outbox.add("reject", job, b"cancelled before it began")
             elif not job.lost:
-                return job
-        return None
+                self._current, self._current_since_s = job, time.monotonic()
+                return True
+        return False
 
     def _resize(self, jobs: int, took_s: float) -> None:
         """Claim next time what takes BATCH_S, or a tenth of the lease, to handle; at most twice as much as now."""
@@ -165,16 +167,20 @@ class Consumer:
         """Wait until there are jobs in the buffer; False when it is time to end."""
         failures = 0
         while not self.is_stopping:
+            step = "claim"
             try:
                 word = self._trip()
+                self._proven.add(step)
                 if self._buffer:
                     return True
                 if self._burst and word in ("empty", "paused"):
                     return False
+                step = "wait"
                 self._wait(word)
+                self._proven.add(step)
                 failures = 0
             except ServerError as error:
-                if not self._is_greeted and isinstance(error, Denied | WrongType):
+                if step not in self._proven and isinstance(error, Denied | WrongType):
                     raise
                 pause_s = BACKOFF_S[min(failures, len(BACKOFF_S) - 1)]
                 failures += 1
@@ -218,7 +224,6 @@ class Consumer:
             if isinstance(result, Exception):
                 self._keep(rest[-1], began_s)
                 raise result
-        self._is_greeted = True
         return self._keep(rest[-1], began_s) if rest else "quiet"
 
     def _keep(self, answer: Answer | Exception, began_s: float) -> str:

@@ -42,6 +42,7 @@ class Doorbell:
         self._client = client
         self._key = key
         self._connection: Any = None
+        self._socket: Any = None  # that of the connection, as the selector knows it
         self._client_id: int | None = None  # None: nobody can be unblocked, so the server keeps the time
         self._may_unblock = True
         self._asked_s: float | None = None  # since when a BZPOPMIN is under way
@@ -142,8 +143,9 @@ class Doorbell:
         if connection is None:
             pool: Any = self._client.connection_pool
             connection = self._connection = pool.get_connection()
-        elif connection._sock is not None:
+        elif self._socket is not None and connection._sock is self._socket:
             return connection
+        self._disconnect()
         connection.connect()
         try:
             connection.send_command("CLIENT", "ID", check_health=False)
@@ -152,7 +154,8 @@ class Doorbell:
             self._client_id = None
         if not self._may_unblock:
             self._client_id = None
-        self._selector.register(connection._sock, selectors.EVENT_READ)
+        self._socket = connection._sock
+        self._selector.register(self._socket, selectors.EVENT_READ)
         return connection
 
     def _ready(self, until_s: float | None, stop: threading.Event | None) -> Woken:
@@ -177,12 +180,14 @@ class Doorbell:
         if self._is_pending():
             return True
         with selectors.DefaultSelector() as socket:
-            socket.register(self._connection._sock, selectors.EVENT_READ)
+            socket.register(self._socket, selectors.EVENT_READ)
             return bool(socket.select(wait_s))
 
     def _is_pending(self) -> bool:
         """Whether TLS has decrypted more than was read: the socket itself would never become readable for that."""
-        pending = getattr(self._connection._sock, "pending", None)
+        if self._connection._sock is not self._socket:
+            raise exceptions.ConnectionError("The connection was closed.")  # by Queue.close in another thread
+        pending = getattr(self._socket, "pending", None)
         return bool(pending and pending())
 
     def _read(self) -> Woken:
@@ -205,11 +210,12 @@ class Doorbell:
 
     def _disconnect(self) -> None:
         self._asked_s = None
-        connection = self._connection
-        if connection is not None and connection._sock is not None:
+        if self._socket is not None:
             with contextlib.suppress(KeyError, ValueError):
-                self._selector.unregister(connection._sock)
-            connection.disconnect()
+                self._selector.unregister(self._socket)
+            self._socket = None
+        if self._connection is not None:
+            self._connection.disconnect()
 
     @contextlib.contextmanager
     def _errors_translated(self) -> Iterator[None]:

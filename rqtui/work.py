@@ -54,6 +54,7 @@ class _Slots:
 
     command: Sequence[str]
     report: Callable[[Ran], None]
+    output: int | None = None
     counts: Counter[str] = field(default_factory=Counter)
     lock: threading.Lock = field(default_factory=threading.Lock)
     stopped_s: float | None = None  # since when running commands are asked to come to an end
@@ -78,16 +79,18 @@ def work(
     max_jobs: int | None = None,
     stop: threading.Event | None = None,
     report: Callable[[Ran], None] = lambda ran: None,
+    output: int | None = None,
 ) -> Mapping[str, int]:
     """Run `command` for each job, up to `concurrency` at once, until `stop` is set; the counts of the outcomes.
 
     `burst` ends when nothing is ready, `max_jobs` after so many runs. After `stop` running commands have ten seconds to
-    finish; then they are ended and their jobs released. `report` is told of each run, one at a time.
+    finish; then they are ended and their jobs released. `report` is told of each run, one at a time. `output` is the file
+    descriptor that the commands' standard output goes to; our own when None.
     Raises UsageError when the command does not exist or an argument makes no sense.
     """
     _check(command, concurrency, max_jobs)
     stop = stop or threading.Event()
-    slots = _Slots(command, report)
+    slots = _Slots(command, report, output)
     free = threading.BoundedSemaphore(concurrency)
     threads: set[threading.Thread] = set()
     with queue.consumer(ttr=None if ttr_ms is None else ttr_ms / 1000, batch=1, burst=burst, stop=stop) as consumer:
@@ -181,6 +184,7 @@ class _Run:
         return subprocess.Popen(
             self._slots.command,
             stdin=subprocess.PIPE,
+            stdout=self._slots.output,
             stderr=subprocess.PIPE,
             bufsize=0,
             env=environment,

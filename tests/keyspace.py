@@ -33,21 +33,28 @@ class Stream(list[tuple[bytes | str, Mapping[Any, Any]]]):
 
 def dump(client: Redis) -> Keyspace:
     """Every key of the database, sorted by name; one key's value in the order in which Redis keeps it."""
-    return {_text(key): _entry(client, key) for key in sorted(client.scan_iter(count=1000))}
+    keys = sorted(client.scan_iter(count=1000))
+    about = client.pipeline(transaction=False)  # three trips in all: some tests dump after every step
+    for key in keys:
+        about.type(key).pttl(key)
+    found = about.execute()
+    kinds, left = [_text(kind) for kind in found[::2]], found[1::2]
+    values = client.pipeline(transaction=False)
+    for key, kind in zip(keys, kinds, strict=True):
+        READ[kind][0](values, key)
+    return {
+        _text(key): Entry(kind, READ[kind][1](value), pttl >= 0)
+        for key, kind, value, pttl in zip(keys, kinds, values.execute(), left, strict=True)
+    }
 
 
-def _entry(client: Redis, key: bytes) -> Entry:
-    kind = _text(client.type(key))
-    return Entry(kind, READ[kind](client, key), client.pttl(key) >= 0)
-
-
-READ: dict[str, Callable[[Redis, bytes], Any]] = {
-    "string": lambda client, key: client.get(key),
-    "list": lambda client, key: client.lrange(key, 0, -1),
-    "set": lambda client, key: set(client.smembers(key)),
-    "hash": lambda client, key: dict(sorted(client.hgetall(key).items())),
-    "zset": lambda client, key: Zset(client.zrange(key, 0, -1, withscores=True)),
-    "stream": lambda client, key: Stream(client.xrange(key)),
+READ: dict[str, tuple[Callable[[Any, bytes], Any], Callable[[Any], Any]]] = {  # the command, and the shape of its reply
+    "string": (lambda client, key: client.get(key), bytes),
+    "list": (lambda client, key: client.lrange(key, 0, -1), list),
+    "set": (lambda client, key: client.smembers(key), set),
+    "hash": (lambda client, key: client.hgetall(key), lambda value: dict(sorted(value.items()))),
+    "zset": (lambda client, key: client.zrange(key, 0, -1, withscores=True), Zset),
+    "stream": (lambda client, key: client.xrange(key), Stream),
 }
 
 

@@ -75,7 +75,7 @@ def plant_job(
     errors: bytes | None = None,
     **fields: object,
 ) -> None:
-    """Write one job into a place. `fields` are those of its header line."""
+    """Write one job into a place; `client` may be a pipeline. `fields` are those of its header line."""
     client.zadd(key(place), {id: score})
     client.hset(key("jobs"), id, record(body, **fields))
     if len(body) > 4096:
@@ -88,16 +88,13 @@ def plant_job(
 
 def facts(client: Redis, id: bytes) -> dict[str, object]:
     """All that Redis keeps of one job: its score in each place, its value in each hash; empty when it is unknown."""
-    found: dict[str, object] = {}
+    pipe = client.pipeline(transaction=False)
     for name in PLACES:
-        score = client.zscore(key(name), id)
-        if score is not None:
-            found[name] = score
+        pipe.zscore(key(name), id)
     for name in HASHES:
-        value = client.hget(key(name), id)
-        if value is not None:
-            found[name] = value
-    return found
+        pipe.hget(key(name), id)
+    found = zip((*PLACES, *HASHES), pipe.execute(), strict=True)
+    return {name: value for name, value in found if value is not None}
 
 
 def body(client: Redis, id: bytes) -> bytes | None:

@@ -1,148 +1,20 @@
-"""The native queue as plain Python: dicts and lists, written from the promises and not from the scripts.
+"""The native queue as plain Python, written from the promises and not from the scripts.
 
 Each verb takes what its script takes and returns the words (with the values that matter) that the script must answer.
-`keyspace()` is what Redis must then hold. `test_native_model.py` runs both side by side.
+`test_native_model.py` runs both side by side and compares their states.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-SETTINGS = {
-    "ttr_ms": 30_000,
-    "max_attempts": 5,
-    "backoff_ms": 1000,
-    "backoff_cap_ms": 3_600_000,
-    "keep_ms": 0,
-    "unique_ms": 0,
-    "dead_max": 100_000,
-    "dead_ttl_ms": 30 * 24 * 3_600_000,
-    "done_max": 100_000,
-}
-OPTIONS = ("ttr_ms", "max_attempts", "backoff_ms", "backoff_cap_ms", "keep_ms")
-LIVE, ENDED = ("scheduled", "ready", "reserved"), ("done", "dead")
-Said = str | tuple[Any, ...]
+from native_state import ENDED, LIVE, OPTIONS, Line, Said, State
 
 
-@dataclass
-class Line:
-    """What changes about a job; there is one from the first reservation on (or an operator's act)."""
-
-    attempts: int = 0
-    token: str = "-"
-    score: int = 0
-    at_ms: int = 0
-    priority: int | None = None
-    flag: str = "-"
-    worker: str = ""
-
-    def text(self) -> bytes:
-        own = "-" if self.priority is None else self.priority
-        return f"{self.attempts} {self.token} {self.score} {self.at_ms} {own} {self.flag} {self.worker}".encode()
-
-
-@dataclass
-class Model:
-    """A queue at one instant; `now_ms` is the test's clock."""
-
-    now_ms: int
-    places: dict[str, dict[bytes, int]] = field(default_factory=lambda: {name: {} for name in (*LIVE, *ENDED)})
-    records: dict[bytes, dict[str, Any]] = field(default_factory=dict)
-    lines: dict[bytes, Line] = field(default_factory=dict)
-    errors: dict[bytes, list[list[Any]]] = field(default_factory=dict)
-    meta: dict[str, int | str] = field(default_factory=dict)
-    minutes: list[tuple[int, dict[str, int | str]]] = field(default_factory=list)
-    events: list[tuple[str, bytes]] = field(default_factory=list)
-    workers: dict[bytes, list[Any]] = field(default_factory=dict)
-    wake: bool = False
-
-    # --- what the verbs share ---
-
-    def place(self, id: bytes) -> str:
-        return next((name for name, ids in self.places.items() if id in ids), "")
-
-    def order(self, place: str) -> list[bytes]:
-        return sorted(self.places[place], key=lambda id: (self.places[place][id], id))
-
-    def setting(self, name: str, own: int | None = None) -> int:
-        return own if own is not None else int(self.meta.get(name, SETTINGS[name]))
-
-    def move(self, id: bytes, place: str, score: int) -> None:
-        self.places[self.place(id) or place].pop(id, None)
-        self.places[place][id] = score
-
-    def erase(self, id: bytes) -> None:
-        self.places.get(self.place(id), {}).pop(id, None)
-        for known in (self.records, self.lines, self.errors):
-            known.pop(id, None)
-
-    def arrival(self, priority: int) -> int:
-        """The score of the next arrival in ready."""
-        self.meta["seq"] = int(self.meta.get("seq", 0)) + 1
-        return priority * 2**40 + int(self.meta["seq"])
-
-    def priority(self, id: bytes) -> int:
-        line = self.lines.get(id)
-        return line.priority if line and line.priority is not None else self.records[id]["priority"]
-
-    def soonest(self) -> int:
-        at = [*self.places["scheduled"].values(), *self.places["reserved"].values()]
-        return max(0, min(at) - self.now_ms) if at else -1
-
-    def next_due(self) -> float:
-        return min(self.places["scheduled"].values(), default=float("inf"))
-
-    def holds(self, id: bytes, token: str) -> bool:
-        return id in self.places["reserved"] and self.lines[id].token == token
-
-    def knows(self, id: bytes) -> bool:
-        return id in self.records or id in self.lines
-
-    def note(self, verb: str, ids: Sequence[bytes], **counters: int) -> None:
-        """A minute if it is new, the counters, and an event per job while somebody watches."""
-        watched = self.is_watched()
-        minute = self.now_ms - self.now_ms % 60_000
-        if minute > int(self.meta.get("minute", 0)):
-            self.meta["minute"] = minute
-            self.minutes.append((minute, dict(self.meta)))
-        for name, by in counters.items():
-            if by or name != "dead":
-                self.meta[name] = int(self.meta.get(name, 0)) + by
-        if watched:
-            self.events += [(verb, id) for id in ids]
-
-    def is_watched(self) -> bool:
-        watch = str(self.meta.get("events", "off"))
-        return watch == "on" or (watch.isdigit() and int(watch) > self.now_ms)
-
-    def forget(self, place: str, until_ms: int, most: int, batch: int) -> None:
-        ids = self.order(place)
-        old = [id for id in ids if self.places[place][id] <= until_ms][:batch]
-        over = min(batch, len(ids) - most)
-        old = ids[:over] if over > len(old) else old
-        for id in old:
-            self.erase(id)
-        if old:
-            self.meta["forgotten"] = int(self.meta.get("forgotten", 0)) + len(old)
-
-    def forget_done(self, batch: int) -> None:
-        self.forget("done", self.now_ms, self.setting("done_max"), batch)
-
-    def forget_dead(self, batch: int) -> None:
-        self.forget("dead", self.now_ms - self.setting("dead_ttl_ms"), self.setting("dead_max"), batch)
-
-    def fail(self, id: bytes, start_ms: int, worker: str, why: str) -> None:
-        self.errors[id] = [*self.errors.get(id, []), [start_ms, self.now_ms, worker, why]][-10:]
-
-    def each(self, rows: Sequence[Any], one: Callable[[Any], tuple[Said, bytes | None]]) -> tuple[list[Said], list[bytes]]:
-        """The word of each row, and the ids that it happened to."""
-        said = [one(row) for row in rows]
-        return [word for word, _ in said], [id for _, id in said if id is not None]
-
-    # --- verbs ---
+class Model(State):
+    """A queue, and what each verb does to it."""
 
     def enqueue(self, rows: Sequence[dict[str, Any]]) -> list[Said]:
         nearest, moved, ready = self.next_due(), [], False
@@ -159,7 +31,9 @@ class Model:
             self.records[id] = {"enqueued": self.now_ms, "due": due, "priority": row.get("priority") or 0} | own
             self.records[id] |= {"name": row.get("name") or "", "body": row["body"]}
             is_later = due is not None and due > self.now_ms
-            self.move(id, "scheduled" if is_later else "ready", due if is_later else self.arrival(row.get("priority") or 0))
+            self.move(
+                id, "scheduled" if is_later else "ready", due if is_later else self.arrival(row.get("priority") or 0)
+            )
             self.wake |= not is_later or due < nearest
             moved.append(id)
             ready |= not is_later
@@ -179,7 +53,12 @@ class Model:
             record, old = self.records[id], self.lines.get(id, Line())
             lease = ttr_ms or self.setting("ttr_ms", record["ttr_ms"])
             self.lines[id] = replace(
-                old, attempts=old.attempts + 1, token=str(token), score=self.places["ready"][id], at_ms=self.now_ms, worker=worker
+                old,
+                attempts=old.attempts + 1,
+                token=str(token),
+                score=self.places["ready"][id],
+                at_ms=self.now_ms,
+                worker=worker,
             )
             self.move(id, "reserved", self.now_ms + lease)
             rows.append((id, str(token), old.attempts + 1, self.setting("max_attempts", record["max_attempts"]), lease))
@@ -325,7 +204,7 @@ class Model:
         self.forget_dead(10 + len(ids))
         deadlines = self.places["reserved"].values()
         next_ms = max(0, min(deadlines) - self.now_ms) if deadlines else -1
-        return ("moved", back, len(ids) - back, next_ms) if ids else ("empty", next_ms)
+        return ("moved", len(ids), back, len(ids) - back, next_ms) if ids else ("empty", next_ms)
 
     def promote(self, ids: Sequence[bytes]) -> list[Said]:
         def one(id: bytes) -> tuple[Said, bytes | None]:
@@ -523,51 +402,3 @@ class Model:
             return ["gone"]
         self.workers[worker][1] = order
         return ["asked"]
-
-    # --- what Redis must hold ---
-
-    def keyspace(self) -> dict[str, Any]:
-        """Name of a key → its meaning; keys that are empty do not exist."""
-        long = {id: record["body"] for id, record in self.records.items() if len(record["body"]) > 4096}
-        everything = {
-            **self.places,
-            "jobs": {id: _record_text(record) for id, record in self.records.items()},
-            "bodies": long,
-            "attempts": {id: line.text() for id, line in self.lines.items()},
-            "errors": self.errors,
-            "meta": {name: str(value) for name, value in self.meta.items()},
-            "minutes": [(at, {name: str(value) for name, value in counters.items()}) for at, counters in self.minutes],
-            "events": self.events,
-            "workers": {
-                name: f"{beat} 1000000000000 {order} {since} - - ".encode() + job
-                for name, (beat, order, since, job) in self.workers.items()
-            },
-            "wake": {b"wake": 0} if self.wake else {},
-        }
-        return {name: value for name, value in everything.items() if value}
-
-
-def _record_text(record: dict[str, Any]) -> bytes:
-    columns = [record["enqueued"], record["due"], record["priority"], *(record[name] for name in OPTIONS)]
-    body = record["body"]
-    columns += [len(body) if len(body) > 4096 else None, record["name"]]
-    head = " ".join("-" if value is None else str(value) for value in columns)
-    return head.encode() + b"\n" + (b"" if len(body) > 4096 else body)
-
-
-def meaning(dump: dict[str, Any], prefix: str) -> dict[str, Any]:
-    """A dump of Redis in the shape of `Model.keyspace`."""
-    read: dict[str, Callable[[Any], Any]] = {
-        "errors": lambda value: {id: json.loads(text) for id, text in value.items()},
-        "meta": _decoded,
-        "minutes": lambda value: [(int(at.split(b"-")[0]), _decoded(fields)) for at, fields in value],
-        "events": lambda value: [(fields[b"verb"].decode(), fields.get(b"id", b"")) for _, fields in value],
-    }
-    return {
-        key.removeprefix(prefix): read.get(key.removeprefix(prefix), lambda value: value)(entry.value)
-        for key, entry in dump.items()
-    }
-
-
-def _decoded(fields: dict[bytes, bytes]) -> dict[str, str]:
-    return {name.decode(): value.decode() for name, value in fields.items()}

@@ -30,24 +30,25 @@ Jobs = Sequence[Planted]
 
 def plant(client: Redis, place: str, ids: Sequence[bytes], ripe: bool) -> list[Planted]:
     """Jobs as rqtui's client leaves them, behind those of the place; every third has a long body."""
-    client.hset(key("meta"), "version", 1)
-    jobs = []
-    for id in ids:
-        n = client.hincrby(key("meta"), "seq", 1)
+    first = client.hincrby(key("meta"), "seq", len(ids)) - len(ids) + 1
+    pipe, jobs = client.pipeline(transaction=False), []
+    pipe.hset(key("meta"), "version", 1)
+    for n, id in enumerate(ids, first):
         token = str((NOW - 1000) * 1000 + n)
         text = b'{"n": %d}' % n + b"x" * (5000 if n % 3 == 0 else 0)
         soon = n - HOUR if ripe else n + HOUR
         if place == "scheduled":
-            plant_job(client, place, id, NOW + soon, text, due_ms=NOW + soon)
+            plant_job(pipe, place, id, NOW + soon, text, due_ms=NOW + soon)
         elif place == "ready":
-            plant_job(client, place, id, n, text)
+            plant_job(pipe, place, id, n, text)
         elif place == "reserved":
-            plant_job(client, place, id, NOW + soon, text, line(1, token, n), name="send")
+            plant_job(pipe, place, id, NOW + soon, text, line(1, token, n), name="send")
         elif place == "done":
-            plant_job(client, place, id, NOW + n + HOUR, text, line(1, token, n))
+            plant_job(pipe, place, id, NOW + n + HOUR, text, line(1, token, n))
         else:
-            plant_job(client, place, id, NOW + n - HOUR, text, line(5, "-", n), history("boom"))
+            plant_job(pipe, place, id, NOW + n - HOUR, text, line(5, "-", n), history("boom"))
         jobs.append(Planted(id, place, token if place in ("reserved", "done") else ""))
+    pipe.execute()
     return jobs
 
 

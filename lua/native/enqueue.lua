@@ -54,7 +54,7 @@ for row = 1, count do
   local id_bytes, name = #ARGV[at], ARGV[at + 2]
   if id_bytes < 1 or id_bytes > 512 then return bad(row, 'an id has 1 to 512 bytes, not ' .. id_bytes) end
   if #name > 200 or string.find(name, '%c') then return bad(row, 'a name has up to 200 bytes and no control characters') end
-  for _, bound in ipairs(bounds) do
+  for _, bound in ipairs(table.concat(ARGV, '', at + 3, at + 10) ~= '' and bounds or {}) do
     local text = ARGV[at + bound[1]]
     if text ~= '' then
       local number = string.match(text, '^%-?%d+$') and tonumber(text)
@@ -79,11 +79,16 @@ for row = 1, count do
     words[row], seen[id], new[#new + 1] = 'moved', true, id
     if expired then stale[#stale + 1] = id end
     if ARGV[at + 3] ~= '' then due = now_ms + tonumber(ARGV[at + 3]) end
-    local fields = {now_ms, due or '-', ARGV[at + 5] == '' and '0' or ARGV[at + 5]}
-    for column = 6, 10 do fields[column - 2] = ARGV[at + column] == '' and '-' or ARGV[at + column] end
-    fields[9], fields[10] = #body > 4096 and #body or '-', ARGV[at + 2]
-    if #body > 4096 then long[#long + 1], long[#long + 2], body = id, body, '' end
-    records[#records + 1], records[#records + 2] = id, table.concat(fields, ' ') .. '\n' .. body
+    local wishes, size = '- - - - -', '-'
+    if table.concat(ARGV, '', at + 6, at + 10) ~= '' then
+      wishes = {}
+      for column = 6, 10 do wishes[column - 5] = ARGV[at + column] == '' and '-' or ARGV[at + column] end
+      wishes = table.concat(wishes, ' ')
+    end
+    if #body > 4096 then long[#long + 1], long[#long + 2], size, body = id, body, #body, '' end
+    local priority = ARGV[at + 5] == '' and '0' or ARGV[at + 5]
+    records[#records + 1], records[#records + 2] =
+      id, now_ms .. ' ' .. (due or '-') .. ' ' .. priority .. ' ' .. wishes .. ' ' .. size .. ' ' .. ARGV[at + 2] .. '\n' .. body
     if due and due > now_ms then
       to_scheduled[#to_scheduled + 1], to_scheduled[#to_scheduled + 2] = due, id
       soonest = math.min(soonest, due)

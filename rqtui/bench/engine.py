@@ -23,19 +23,24 @@ from rqtui.server import connect
 BODY = b"x" * 200
 ROUNDS = 10  # ours and the bare scripts take turns, so that a busy moment of the machine hits both
 
-# The same moves without guards, answers, counters, settings or history: the floor that no queue can go below.
+# The same moves and nothing else: the same records, scores, lines and deadlines come about, in the order that one
+# sequence and the server's clock give. No guard, no answer per id, no counter, no setting, no retention, no wake-up.
 BARE = {
     "enqueue": """
-for i = 1, #ARGV, 3 do
-  redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 2])
-  redis.call('ZADD', KEYS[2], ARGV[i + 1], ARGV[i])
+local seq = redis.call('HINCRBY', KEYS[5], 'seq', #ARGV / 2)
+for i = 1, #ARGV, 2 do
+  redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1])
+  redis.call('ZADD', KEYS[2], seq + i, ARGV[i])
 end""",
     "reserve": """
+local clock = redis.call('TIME')
+local now_ms = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local heads, rows = redis.call('ZPOPMIN', KEYS[2], ARGV[1]), {}
+local token = redis.call('HINCRBY', KEYS[5], 'token', #heads / 2)
 for i = 1, #heads, 2 do
-  redis.call('HSET', KEYS[3], heads[i], ARGV[2])
-  redis.call('ZADD', KEYS[4], ARGV[3], heads[i])
-  rows[#rows + 1] = {heads[i], redis.call('HGET', KEYS[1], heads[i])}
+  redis.call('HSET', KEYS[3], heads[i], '1 ' .. token + i .. ' ' .. heads[i + 1] .. ' ' .. now_ms .. ' - - ' .. ARGV[2])
+  redis.call('ZADD', KEYS[4], now_ms + 30000, heads[i])
+  rows[#rows + 1] = {heads[i], token + i, redis.call('HGET', KEYS[1], heads[i])}
 end
 return rows""",
     "ack": """
@@ -45,7 +50,7 @@ for i = 1, #ARGV do
   redis.call('HDEL', KEYS[3], ARGV[i])
 end""",
 }
-_BARE_KEYS = tuple(f"bare:{{q}}:{name}" for name in ("jobs", "ready", "attempts", "reserved"))
+_BARE_KEYS = tuple(f"rqtui:{{bare!}}:{name}" for name in ("jobs", "ready", "attempts", "reserved", "meta"))
 _HEADER = b"1764547200000 - 0 - - - - - - \n"
 
 Lifecycle = Callable[[Sequence[str]], None]
@@ -109,10 +114,9 @@ def _bare(client: Any) -> Lifecycle:
     record = _HEADER + BODY
 
     def run(ids: Sequence[str]) -> None:
-        rows = [value for i, id in enumerate(ids) for value in (id, i, record)]
+        rows = [value for id in ids for value in (id, record)]
         client.evalsha(sha["enqueue"], len(_BARE_KEYS), *_BARE_KEYS, *rows)
-        args = (len(ids), "1 1764547200000000 1 1764547200000 - - bench", 1764547230000)
-        taken = client.evalsha(sha["reserve"], len(_BARE_KEYS), *_BARE_KEYS, *args)
+        taken = client.evalsha(sha["reserve"], len(_BARE_KEYS), *_BARE_KEYS, len(ids), "bench")
         client.evalsha(sha["ack"], len(_BARE_KEYS), *_BARE_KEYS, *(row[0] for row in taken))
 
     return run
@@ -126,12 +130,12 @@ def memory_per_job(on: Bench) -> Iterator[Line]:
     queue.put(BODY)  # loads the scripts
     on.client.flushall()
     try:
-        before = int(on.client.info("memory")["used_memory"])  # type: ignore[index, arg-type]
+        before = int(on.client.info("memory")["used_memory"])
     except exceptions.ResponseError:
         yield Line(name, None, note="not measured: this server has no INFO")
         return
     queue.put_many([BODY] * count)
-    after = int(on.client.info("memory")["used_memory"])  # type: ignore[index, arg-type]
+    after = int(on.client.info("memory")["used_memory"])
     yield Line(name, (after - before) / count, "bytes", "≤ 480" if count >= 30_000 else "")
 
 

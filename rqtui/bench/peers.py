@@ -20,9 +20,9 @@ const connection = {host: process.argv[1], port: +process.argv[2], maxRetriesPer
 const count = +process.argv[3];
 (async () => {
   const queue = new Queue('bench', {connection});
-  const options = {removeOnComplete: true};
+  const opts = {removeOnComplete: true};
   for (let i = 0; i < count; i += 1000)
-    await queue.addBulk(Array.from({length: Math.min(1000, count - i)}, () => ({name: 'noop', data: {}, opts: options})));
+    await queue.addBulk(Array.from({length: Math.min(1000, count - i)}, () => ({name: 'noop', data: {}, opts})));
   let done = 0;
   const began = process.hrtime.bigint();
   const worker = new Worker('bench', async () => {}, {connection, concurrency: 50});
@@ -72,8 +72,8 @@ def bullmq(on: Bench) -> Iterator[Line]:
     """BullMQ: one process that drains no-op jobs"""
     name = "BullMQ: drain of no-op jobs, one process, concurrency 50"
     node = shutil.which("node")
-    if node is None or not _runs(node, "require('bullmq')"):
-        yield Line(name, None, note="not installed, not measured (node with bullmq on NODE_PATH)")
+    if node is None or not _runs(node, "require('bullmq'); require('ioredis')"):
+        yield Line(name, None, note="not installed, not measured (node with bullmq and ioredis on NODE_PATH)")
         return
     count = on.size(20_000, 100)
     command = [node, "-e", _BULLMQ, on.server.host, str(on.server.port), str(count)]

@@ -60,4 +60,5 @@ def _measured(measure: Measure, on: Bench) -> Iterator[Line]:
 
 def _heading(where: dict[str, Any]) -> str:
     packages = ", ".join(f"{name} {version}" for name, version in where["packages"].items())
-    return f"{where['cpu']}, {where['cores']} cores, {where['system']} · Python {where['python']}, {packages} · {where['server']}"
+    machine_words = f"{where['cpu']}, {where['cores']} cores, {where['system']}"
+    return f"{machine_words} · Python {where['python']}, {packages} · {where['server']}"

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rqtui import durations
 from rqtui.commands import documents, output
 from rqtui.commands.looking import QUEUE
 from rqtui.commands.session import DONE, REFUSED, Session, command
@@ -408,6 +407,8 @@ def _setting(given: str) -> tuple[str, object]:
     if not equals:
         raise UsageError(f"--set {given}: write SETTING=VALUE; an empty value brings the default back.")
     if name.endswith("_ms") and value.strip() and not value.strip().isdigit():
+        from rqtui import durations
+
         return name, str(durations.parse(value, name))
     return name, value
 
@@ -420,6 +421,8 @@ def _value(arg: Arg, value: str, in_seconds: bool) -> object:
             raise UsageError(f"--set {arg.name}: it is yes or no, not {value!r:.40}.")
         return _YES[value.lower()]
     if in_seconds or (arg.name.endswith("_ms") and value.strip()[-1:].isalpha()):
+        from rqtui import durations
+
         return durations.parse(value, arg.name)
     try:
         return int(value) if arg.type == "int" else float(value)

@@ -10,9 +10,10 @@ import base64
 import json
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rqtui.model import Finding, Job, Outcome, Queue
+if TYPE_CHECKING:
+    from rqtui.model import Finding, Job, Outcome, Queue
 
 BODY_BYTES = 64 * 1024  # a longer body is `omitted` unless it was asked for
 

@@ -11,6 +11,7 @@ import os
 import stat
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
@@ -191,7 +192,7 @@ def _put_lines(session: Session, name: str, path: str, common: dict[str, Any]) -
     words = {"moved": 0, "exists": 0}
     try:
         with _source(path) as source, output.progress(f"putting into {queue.name}") as bar:
-            if stat.S_ISREG(os.fstat(source.fileno()).st_mode) and source.seekable():
+            if _is_file(source):
                 start = source.tell()
                 bar.total = sum(1 for _line in _described(source, common))
                 source.seek(start)
@@ -218,13 +219,21 @@ def _write_many(session: Session, queue: str, kept: list[Put], words: dict[str, 
     output.write_lines([f"{words['moved']} added, {words['exists']} exist already"])
 
 
-def _source(path: str) -> BinaryIO:
+def _source(path: str) -> AbstractContextManager[BinaryIO]:
     if path == "-":
-        return open(sys.stdin.fileno(), "rb", closefd=False)
+        return nullcontext(sys.stdin.buffer)
     try:
         return open(path, "rb")
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}.") from None
+
+
+def _is_file(source: BinaryIO) -> bool:
+    """Whether it can be read twice: a pipe cannot."""
+    try:
+        return stat.S_ISREG(os.fstat(source.fileno()).st_mode) and source.seekable()
+    except OSError:
+        return False
 
 
 def _described(source: Iterable[bytes], common: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -50,35 +50,30 @@ def demo(
         raise UsageError(f"--server is one of {', '.join(SERVERS)}.")
     if not 0.1 <= seconds <= 86_400:  # a day; NaN is refused too
         raise UsageError("--seconds is a number between 0.1 and 86400.")
-    from rqtui import demo as demonstration
+    from rqtui.demo import demo as play
+    from rqtui.demo import list_scenarios
 
     if is_list:
-        from rqtui.commands.output import write_json, write_table
-        from rqtui.scenarios import SCENARIOS
-
-        listed = list(SCENARIOS.values()) if isinstance(SCENARIOS, dict) else list(SCENARIOS)
-        if session.as_json:
-            write_json([{"scenario": each.name, "text": each.summary} for each in listed])
-        else:
-            write_table(("scenario", "shows"), [[each.name, each.summary] for each in listed])
-        return 0
-    if not headless and not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError("the demo's screen needs a terminal; without one: rqtui demo --headless --seconds 20 --json")
-    return demonstration.demo(
-        scenario, seed=seed, server=server, headless=headless, seconds=seconds, as_json=session.as_json
+        return list_scenarios(session.as_json)
+    return play(
+        scenario,
+        seed=seed,
+        server=server,
+        headless=headless,
+        seconds=seconds,
+        as_json=session.as_json,
+        read_only=session.settings.read_only,
     )
 
 
 def bench(
     session: Session,
-    what: Annotated[str, typer.Argument(metavar="[engine|screen]", help="A part of it; everything without.")] = "",
+    what: Annotated[str, typer.Argument(metavar="[engine|screen]", help="Which part.")] = "engine",
 ) -> int:
     """Measure how fast and how small rqtui is on this machine.
 
     Example: rqtui bench engine --json
     """
-    if what not in ("", "engine", "screen"):
-        raise UsageError(f'bench measures engine or screen, not "{what}".')
-    from rqtui import bench as measurements
+    from rqtui.bench import bench as measure
 
-    return measurements.bench(what, as_json=session.as_json)
+    return measure(what, as_json=session.as_json)

@@ -16,6 +16,8 @@ from rqtui.errors import UsageError
 if TYPE_CHECKING:
     from rqtui.work import Ran
 
+STDERR = 2
+
 
 def register(app: typer.Typer) -> None:
     """Adds the command."""
@@ -64,6 +66,7 @@ def work(
             max_jobs=max_jobs,
             stop=stop,
             report=_Reporter(session, ref.queue),
+            output=STDERR if session.as_json else None,  # stdout is for our lines then
         )
     if not session.as_json:
         output.say(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from math import isfinite
 from typing import Any
 
 from rqtui.errors import ServerError, UsageError
@@ -235,37 +236,8 @@ def decode(queue: str, place: str, id: bytes, score: float, record: bytes, line:
     What cannot be read is said in `problem`; it never raises.
     """
     state = State(place)
-    known: dict[str, Any] = {}
-    at = int(score)
-    header = record.split(b"\n", 1)[0].split(b" ", 9)
-    try:
-        enqueued, due, priority, ttr, most, *_, name = (text(field) for field in header)
-        known.update(
-            enqueued_ms=int(enqueued),
-            priority=int(priority),
-            ttr_ms=None if ttr == "-" else int(ttr),
-            max_attempts=None if most == "-" else int(most),
-            name=name,
-            since_ms=max(int(enqueued), 0 if due == "-" else int(due)),
-        )
-        if len(header) != 10:
-            raise ValueError
-    except ValueError:
-        known = {"problem": "its record cannot be read" if record else "its id alone is remembered"}
-        if not record and state is not State.DONE:
-            known["problem"] = "it has no record: nothing is known of it but its id"
-    fields = line.split(b" ", 6)
-    if len(fields) == 7:
-        known["attempts"] = int(fields[0]) if fields[0].isdigit() else 0
-        since = int(fields[3]) if fields[3].isdigit() else None
-        if fields[4] != b"-":
-            known["priority"] = int(fields[4])
-        known["cancelled"] = fields[5] == b"c"
-        known["worker"] = text(fields[6])
-        known["since_ms"] = since
-        if state is State.RESERVED:
-            known["reserved_ms"] = since
-            known["token"] = fields[1]
+    at = int(score) if isfinite(score) else 0
+    known = _header(state, record) | _line(state, line)
     if state is State.SCHEDULED:
         known["due_ms"] = at
     if state is State.RESERVED:
@@ -273,6 +245,43 @@ def decode(queue: str, place: str, id: bytes, score: float, record: bytes, line:
     if state is State.DEAD or (state is State.DONE and "since_ms" not in known):
         known["since_ms"] = at
     return Job(id, queue, "native", place, state, id, **known)
+
+
+def _header(state: State, record: bytes) -> dict[str, Any]:
+    """What a record says in its first line."""
+    header = record.split(b"\n", 1)[0].split(b" ", 9)
+    try:
+        enqueued, due, priority, ttr, most, _backoff, _cap, _keep, _bytes, name = (text(field) for field in header)
+        return {
+            "enqueued_ms": int(enqueued),
+            "priority": int(priority),
+            "ttr_ms": None if ttr == "-" else int(ttr),
+            "max_attempts": None if most == "-" else int(most),
+            "name": name,
+            "since_ms": max(int(enqueued), 0 if due == "-" else int(due)),
+        }
+    except ValueError:
+        if record:
+            return {"problem": "its record cannot be read"}
+        if state is State.DONE:
+            return {"problem": "its id alone is remembered"}
+        return {"problem": "it has no record: nothing is known of it but its id"}
+
+
+def _line(state: State, line: bytes) -> dict[str, Any]:
+    """What a line of attempts says; nothing where there is none."""
+    if not line:
+        return {}
+    try:
+        attempts, token, _score, at, priority, flag, worker = line.split(b" ", 6)
+        since_ms = int(at) if at.isdigit() else None
+        known: dict[str, Any] = {"attempts": int(attempts), "since_ms": since_ms, "cancelled": flag == b"c"}
+        if priority != b"-":
+            known["priority"] = int(priority)
+    except ValueError:
+        return {"problem": "its line of attempts cannot be read"}
+    known["worker"] = text(worker)
+    return known | ({"reserved_ms": since_ms, "token": token} if state is State.RESERVED else {})
 
 
 def history(errors: bytes) -> tuple[Attempt, ...]:

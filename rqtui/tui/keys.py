@@ -1,12 +1,14 @@
 """The keys: what looks (lowercase) stands here, what changes (UPPERCASE) comes from `rqtui.verbs`.
 
-Bindings, footer, help, palette and the README's table are made from these two tables; a test proves that no key is
-taken twice on one screen and that letters obey the case law.
+Bindings, footer, help, palette and the README's table are made from these two tables and, while a demo runs, from the
+controls of its strip; a test proves that no key is taken twice on one screen and that letters obey the case law.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
 from textual.binding import Binding
 
@@ -16,7 +18,7 @@ from rqtui.verbs import VERBS, Verb
 @dataclass(frozen=True, slots=True)
 class Look:
     """A key that changes nothing in Redis. `screens` names where it works; empty means everywhere. A key without an
-    action belongs to the table, which binds it itself."""
+    action belongs to the table, which binds it itself; one with `in_demo` exists only beside a running demo."""
 
     id: str
     keys: str
@@ -25,11 +27,29 @@ class Look:
     help: str
     screens: tuple[str, ...] = ()
     in_footer: bool = False
+    in_demo: bool = False
 
 
+class Control(Protocol):
+    """A key of a demo's strip, as `rqtui.scenarios` has it."""
+
+    @property
+    def key(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def label(self) -> str: ...
+    @property
+    def text(self) -> str: ...
+
+
+_LISTS = ("overview", "board")
 LOOKS: tuple[Look, ...] = (
-    Look("open", "enter", "", "open", "open what is under the cursor", ("overview", "board")),
-    Look("back", "escape", "back", "back", "one step back"),
+    Look("move", "j,k", "", "move", "down, up; the arrows too", _LISTS),
+    Look("ends", "g,G", "", "ends", "the first, the last; Home and End too", _LISTS),
+    Look("screenful", "pageup,pagedown", "", "page", "a screenful up or down", _LISTS),
+    Look("open", "enter", "", "open", "open what is under the cursor", _LISTS, True),
+    Look("back", "escape", "back", "back", "one step back; stops a change of many jobs"),
     Look("quit", "q", "quit_or_back", "back", "back; on the overview: quit"),
     Look("place", "1,2,3,4,5", "screen.place", "place", "scheduled, ready, reserved, done, dead", ("board",)),
     Look("next_pane", "tab,l", "screen.pane(1)", "next", "the next place", ("board",)),
@@ -42,16 +62,17 @@ LOOKS: tuple[Look, ...] = (
     Look("page_before", "left_square_bracket", "screen.page(-1)", "page", "the page before", ("board",)),
     Look("page_after", "right_square_bracket", "screen.page(1)", "page", "the next page", ("board",)),
     Look("sort", "s", "screen.sort", "sort", "sort the queues otherwise", ("overview",), True),
-    Look("reveal", "x", "screen.reveal", "reveal", "show what is masked in the body", ("job",), True),
+    Look("reveal", "c", "screen.reveal", "in clear", "show what is masked in the body, and back", ("job",), True),
     Look("dispatcher", "comma", "toggle_loop('dispatch')", "dispatcher", "dispatcher on or off"),
     Look("reaper", "full_stop", "toggle_loop('reap')", "reaper", "reaper on or off"),
     Look("dispatch_step", "less_than_sign", "step_loop('dispatch')", "step", "one step of the dispatcher"),
     Look("reap_step", "greater_than_sign", "step_loop('reap')", "step", "one step of the reaper"),
     Look("loops", "t", "loops", "loops", "what the dispatcher and the reaper did last"),
-    Look("freeze", "p", "screen.freeze", "freeze", "let the rows stand while the counters run"),
+    Look("freeze", "p", "screen.freeze", "freeze", "let the rows stand while the counters run", _LISTS),
     Look("refresh", "r", "refresh_now", "refresh", "take a new picture now, look for new queues"),
     Look("slower", "minus", "interval(2)", "slower", "refresh half as often"),
     Look("faster", "equals_sign", "interval(0.5)", "faster", "refresh twice as often"),
+    Look("demo", "d", "demo", "demo", "what to try in this demo, and what to watch", (), False, True),
     Look("palette", "colon,ctrl+p", "command_palette", "palette", "every command, the rare ones too", (), True),
     Look("help", "question_mark", "help", "keys", "this page", (), True),
 )
@@ -67,13 +88,20 @@ SHOWN = {
     "equals_sign": "=",
     "colon": ":",
     "question_mark": "?",
+    "left_parenthesis": "(",
+    "right_parenthesis": ")",
+    "exclamation_mark": "!",
+    "underscore": "_",
     "space": "␣",
-    "enter": "Enter",
+    "enter": "⏎",
     "escape": "Esc",
     "tab": "Tab",
     "shift+tab": "Shift+Tab",
     "ctrl+p": "Ctrl+P",
+    "pageup": "PgUp",
+    "pagedown": "PgDn",
 }
+_NAMES = {sign: name for name, sign in SHOWN.items()}
 VERB_KEYS: tuple[str, ...] = tuple(dict.fromkeys(verb.key for verb in VERBS if verb.key))
 
 
@@ -94,9 +122,22 @@ def bindings() -> list[Binding]:
     return made
 
 
+def demo_bindings(controls: Iterable[Control]) -> list[Binding]:
+    """The bindings of a demo's strip."""
+    return [
+        Binding(_NAMES.get(c.key, c.key), f"demo_control('{c.name}')", c.label, id=f"demo_{c.name}", show=False)
+        for c in controls
+    ]
+
+
 def verbs_of(key: str) -> list[Verb]:
     """The verbs that share a key; which one is meant depends on the place."""
     return [verb for verb in VERBS if verb.key == key]
+
+
+def looks(*, with_demo: bool = False) -> list[Look]:
+    """The keys that look, those of the demo only beside one."""
+    return [look for look in LOOKS if with_demo or not look.in_demo]
 
 
 def shown(keys: str) -> str:

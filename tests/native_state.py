@@ -1,0 +1,202 @@
+"""The state of the model of a native queue: dicts and lists, and what Redis must hold when it is in that state.
+
+`native_model` adds the verbs. `meaning` brings a dump of Redis into the same shape.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from native_jobs import HASHES, KEYS, PLACES, key
+from redis import Redis
+
+SETTINGS = {
+    "ttr_ms": 30_000,
+    "max_attempts": 5,
+    "backoff_ms": 1000,
+    "backoff_cap_ms": 3_600_000,
+    "keep_ms": 0,
+    "unique_ms": 0,
+    "dead_max": 100_000,
+    "dead_ttl_ms": 30 * 24 * 3_600_000,
+    "done_max": 100_000,
+}
+OPTIONS = ("ttr_ms", "max_attempts", "backoff_ms", "backoff_cap_ms", "keep_ms")
+LIVE, ENDED = ("scheduled", "ready", "reserved"), ("done", "dead")
+Said = str | tuple[Any, ...]
+
+
+@dataclass
+class Line:
+    """What changes about a job; there is one from the first reservation on (or an operator's act)."""
+
+    attempts: int = 0
+    token: str = "-"
+    score: int = 0
+    at_ms: int = 0
+    priority: int | None = None
+    flag: str = "-"
+    worker: str = ""
+
+    def text(self) -> bytes:
+        own = "-" if self.priority is None else self.priority
+        return f"{self.attempts} {self.token} {self.score} {self.at_ms} {own} {self.flag} {self.worker}".encode()
+
+
+@dataclass
+class State:
+    """A queue at one instant; `now_ms` is the test's clock."""
+
+    now_ms: int
+    places: dict[str, dict[bytes, int]] = field(default_factory=lambda: {name: {} for name in (*LIVE, *ENDED)})
+    records: dict[bytes, dict[str, Any]] = field(default_factory=dict)
+    lines: dict[bytes, Line] = field(default_factory=dict)
+    errors: dict[bytes, list[list[Any]]] = field(default_factory=dict)
+    meta: dict[str, int | str] = field(default_factory=dict)
+    minutes: list[tuple[int, dict[str, int | str]]] = field(default_factory=list)
+    events: list[tuple[str, bytes]] = field(default_factory=list)
+    workers: dict[bytes, list[Any]] = field(default_factory=dict)
+    wake: bool = False
+
+    # --- what the verbs share ---
+
+    def place(self, id: bytes) -> str:
+        return next((name for name, ids in self.places.items() if id in ids), "")
+
+    def order(self, place: str) -> list[bytes]:
+        return sorted(self.places[place], key=lambda id: (self.places[place][id], id))
+
+    def setting(self, name: str, own: int | None = None) -> int:
+        return own if own is not None else int(self.meta.get(name, SETTINGS[name]))
+
+    def move(self, id: bytes, place: str, score: int) -> None:
+        self.places[self.place(id) or place].pop(id, None)
+        self.places[place][id] = score
+
+    def erase(self, id: bytes) -> None:
+        self.places.get(self.place(id), {}).pop(id, None)
+        for known in (self.records, self.lines, self.errors):
+            known.pop(id, None)
+
+    def arrival(self, priority: int) -> int:
+        """The score of the next arrival in ready."""
+        self.meta["seq"] = int(self.meta.get("seq", 0)) + 1
+        return priority * 2**40 + int(self.meta["seq"])
+
+    def priority(self, id: bytes) -> int:
+        line = self.lines.get(id)
+        return line.priority if line and line.priority is not None else self.records[id]["priority"]
+
+    def soonest(self) -> int:
+        at = [*self.places["scheduled"].values(), *self.places["reserved"].values()]
+        return max(0, min(at) - self.now_ms) if at else -1
+
+    def next_due(self) -> float:
+        return min(self.places["scheduled"].values(), default=float("inf"))
+
+    def holds(self, id: bytes, token: str) -> bool:
+        return id in self.places["reserved"] and self.lines[id].token == token
+
+    def knows(self, id: bytes) -> bool:
+        return id in self.records or id in self.lines
+
+    def note(self, verb: str, ids: Sequence[bytes], **counters: int) -> None:
+        """A minute if it is new, the counters, and an event per job while somebody watches."""
+        watched = self.is_watched()
+        minute = self.now_ms - self.now_ms % 60_000
+        if minute > int(self.meta.get("minute", 0)):
+            self.meta["minute"] = minute
+            self.minutes.append((minute, dict(self.meta)))
+        for name, by in counters.items():
+            if by or name != "dead":
+                self.meta[name] = int(self.meta.get(name, 0)) + by
+        if watched:
+            self.events += [(verb, id) for id in ids]
+
+    def is_watched(self) -> bool:
+        watch = str(self.meta.get("events", "off"))
+        return watch == "on" or (watch.isdigit() and int(watch) > self.now_ms)
+
+    def forget(self, place: str, until_ms: int, most: int, batch: int) -> None:
+        ids = self.order(place)
+        old = [id for id in ids if self.places[place][id] <= until_ms][:batch]
+        over = min(batch, len(ids) - most)
+        old = ids[:over] if over > len(old) else old
+        for id in old:
+            self.erase(id)
+        if old:
+            self.meta["forgotten"] = int(self.meta.get("forgotten", 0)) + len(old)
+
+    def forget_done(self, batch: int) -> None:
+        self.forget("done", self.now_ms, self.setting("done_max"), batch)
+
+    def forget_dead(self, batch: int) -> None:
+        self.forget("dead", self.now_ms - self.setting("dead_ttl_ms"), self.setting("dead_max"), batch)
+
+    def fail(self, id: bytes, start_ms: int, worker: str, why: str) -> None:
+        self.errors[id] = [*self.errors.get(id, []), [start_ms, self.now_ms, worker, why]][-10:]
+
+    def each(
+        self, rows: Sequence[Any], one: Callable[[Any], tuple[Said, bytes | None]]
+    ) -> tuple[list[Said], list[bytes]]:
+        """The word of each row, and the ids that it happened to."""
+        said = [one(row) for row in rows]
+        return [word for word, _ in said], [id for _, id in said if id is not None]
+
+    # --- what Redis must hold ---
+
+    def keyspace(self) -> dict[str, Any]:
+        """Name of a key → its meaning; keys that are empty do not exist."""
+        long = {id: record["body"] for id, record in self.records.items() if len(record["body"]) > 4096}
+        everything = {
+            **self.places,
+            "jobs": {id: _record_text(record) for id, record in self.records.items()},
+            "bodies": long,
+            "attempts": {id: line.text() for id, line in self.lines.items()},
+            "errors": self.errors,
+            "meta": {name: str(value) for name, value in self.meta.items()},
+            "minutes": [(at, {name: str(value) for name, value in counters.items()}) for at, counters in self.minutes],
+            "events": self.events,
+            "workers": {
+                name: f"{beat} 1000000000000 {order} {since} - - ".encode() + job
+                for name, (beat, order, since, job) in self.workers.items()
+            },
+            "wake": {b"wake": 0} if self.wake else {},
+        }
+        return {name: value for name, value in everything.items() if value}
+
+
+def _record_text(record: dict[str, Any]) -> bytes:
+    columns = [record["enqueued"], record["due"], record["priority"], *(record[name] for name in OPTIONS)]
+    body = record["body"]
+    columns += [len(body) if len(body) > 4096 else None, record["name"]]
+    head = " ".join("-" if value is None else str(value) for value in columns)
+    return head.encode() + b"\n" + (b"" if len(body) > 4096 else body)
+
+
+def meaning(client: Redis) -> dict[str, Any]:
+    """What Redis holds, in the shape of `State.keyspace`: one trip, because it is asked after every step."""
+    pipe = client.pipeline(transaction=False)
+    for name in PLACES:
+        pipe.zrange(key(name), 0, -1, withscores=True)
+    for name in (*HASHES, "meta", "workers"):
+        pipe.hgetall(key(name))
+    for name in ("events", "minutes"):
+        pipe.xrange(key(name))
+    pipe.zrange(key("wake"), 0, -1, withscores=True).keys("*")
+    *values, keys = pipe.execute()
+    found = dict(zip((*PLACES, *HASHES, "meta", "workers", "events", "minutes", "wake"), values, strict=True))
+    assert set(keys) <= {key(name).encode() for name in KEYS}, "a key that nobody knows"
+    found |= {name: dict(found[name]) for name in (*PLACES, "wake")}
+    found["errors"] = {id: json.loads(text) for id, text in found["errors"].items()}
+    found["meta"] = _decoded(found["meta"])
+    found["minutes"] = [(int(at.split(b"-")[0]), _decoded(fields)) for at, fields in found["minutes"]]
+    found["events"] = [(fields[b"verb"].decode(), fields.get(b"id", b"")) for _, fields in found["events"]]
+    return {name: value for name, value in found.items() if value}
+
+
+def _decoded(fields: dict[bytes, bytes]) -> dict[str, str]:
+    return {name.decode(): value.decode() for name, value in fields.items()}

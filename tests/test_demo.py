@@ -1,0 +1,82 @@
+"""`rqtui demo` without a screen: on every server, as words and as JSON, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from rqtui.demo import demo, list_scenarios
+from rqtui.embedded import embedded
+from rqtui.errors import UsageError
+
+FIELDS = {"scenario", "seed", "server", "elapsed_ms", "put", "done", "retries", "dead", "jobs_s", "queues", "findings"}
+
+
+@pytest.fixture(params=["system", "wheel", "fake"])
+def server(request: pytest.FixtureRequest) -> str:
+    """Each kind of server; skipped where it is not installed."""
+    kind = str(request.param)
+    try:
+        embedded(kind).stop()
+    except UsageError as error:
+        pytest.skip(str(error))
+    return kind
+
+
+@pytest.mark.parametrize("scenario", ["delays", "poison", "rush"])
+def test_the_demo_plays_headless_on_every_server(
+    server: str, scenario: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert demo(scenario, seed=3, server=server, headless=True, seconds=1.5, as_json=True) == 0
+    out, err = capsys.readouterr()
+    found = json.loads(out)
+    assert set(found) >= FIELDS
+    assert found["findings"] == []
+    assert found["lost"] == 0
+    assert found["put"] >= 100
+    assert found["server"]["url"] in err
+    assert found["server"]["title"].split()[0] in err
+
+
+def test_the_demo_says_in_words_what_happened(capsys: pytest.CaptureFixture[str]) -> None:
+    assert demo(headless=True, seconds=1) == 0
+    out, err = capsys.readouterr()
+    assert "jobs put" in out
+    assert "none lost" in out
+    assert "mail" in out
+    assert err.count("\n") == 2
+    assert "redis-cli -u redis://127.0.0.1:" in err
+
+
+def test_the_same_seed_prints_the_same_jobs(capsys: pytest.CaptureFixture[str]) -> None:
+    found = []
+    for _ in range(2):
+        demo("poison", seed=11, headless=True, seconds=1, as_json=True)
+        found.append(json.loads(capsys.readouterr().out))
+    assert found[0]["digest"] == found[1]["digest"]
+    assert found[0]["put"] == found[1]["put"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"scenario": "chaos"}, {"server": "cloud"}, {"seconds": 0.0}, {"seconds": float("nan")}, {"seed": -1}],
+    ids=str,
+)
+def test_what_makes_no_sense_is_refused_in_a_sentence(wrong: dict[str, object]) -> None:
+    with pytest.raises(UsageError):
+        demo(headless=True, **wrong)  # type: ignore[arg-type]
+
+
+def test_without_a_terminal_the_screen_is_refused_before_a_server_starts() -> None:
+    with pytest.raises(UsageError, match="--headless"):
+        demo("delays")
+
+
+def test_the_scenarios_are_listed_with_what_to_try(capsys: pytest.CaptureFixture[str]) -> None:
+    assert list_scenarios() == 0
+    words = capsys.readouterr().out
+    assert list_scenarios(as_json=True) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert [story["scenario"] for story in listed] == ["delays", "poison", "rush"]
+    assert all(story["scenario"] in words and story["try"] and story["watch"] for story in listed)

@@ -1,0 +1,100 @@
+"""What people type behind `/` and in `--filter`."""
+
+from __future__ import annotations
+
+import pytest
+
+from rqtui.errors import UsageError
+from rqtui.filters import parse
+from rqtui.model import Job, State
+
+JOB = Job(
+    b"welcome:42",
+    "mail",
+    "native",
+    "dead",
+    State.DEAD,
+    b"welcome:42",
+    name="send_invoice",
+    error="TimeoutError: smtp 10.0.0.7",
+    body='{"to": "a@b.c", "path": "x/y", "note": "it\'s Größe"}'.encode(),
+)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "",
+        "   ",
+        "welcome",
+        "WELCOME:42",
+        "invoice",
+        "timeouterror",
+        "a@b.c",
+        "größe",
+        "it's",
+        "x/y",
+        "id:welcome",
+        "job:invoice",
+        "err:smtp",
+        "body:to",
+        "/time.*smtp/",
+        "/^welcome:\\d+$/",
+        "/unfinished|time",
+        r"/x\/y/",
+        "err:/10\\.0/",
+        'err:"smtp 10"',
+        "'TimeoutError: smtp'",
+        "!nothing",
+        "!err:KeyError",
+        "!/^nothing$/",
+        "invoice err:timeout !body:nothing",
+        "foo:bar !foo:bar".replace("foo:bar ", ""),
+    ],
+)
+def test_an_expression_finds_the_job(expression: str) -> None:
+    assert parse(expression)(JOB)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "nothing",
+        "id:invoice",
+        "job:welcome",
+        "err:a@b.c",
+        "body:smtp",
+        "/^42/",
+        "!welcome",
+        "!err:timeout",
+        "invoice nothing",
+        'err:"smtp  10"',
+        "foo:bar",
+        "err:timeout err:KeyError",
+    ],
+)
+def test_an_expression_passes_the_job_over(expression: str) -> None:
+    assert not parse(expression)(JOB)
+
+
+@pytest.mark.parametrize("expression", ["/(/", "err:/[/", "/*/", "err:", "!body:"])
+def test_an_expression_that_means_nothing_is_refused_in_words(expression: str) -> None:
+    with pytest.raises(UsageError, match="the filter"):
+        parse(expression)
+
+
+def test_a_dot_is_a_dot_unless_slashes_stand_around_it() -> None:
+    assert not parse("smtp.10")(JOB)
+    assert parse("/smtp.10/")(JOB)
+
+
+def test_a_filter_tells_whether_it_needs_bodies() -> None:
+    assert parse("text").reads_body
+    assert parse("body:x").reads_body
+    assert not parse("id:x err:y !job:z").reads_body
+
+
+def test_bytes_that_are_no_text_do_not_break_a_filter() -> None:
+    job = Job(b"\xff\xfe", "mail", "native", "ready", State.READY, b"\xff\xfe", body=b"\x80abc")
+    assert parse("abc")(job)
+    assert not parse("xyz")(job)

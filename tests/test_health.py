@@ -1,0 +1,132 @@
+"""What counts say is wrong: pure functions from a counted queue to findings."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from redis import Redis
+
+from rqtui import health
+from rqtui.embedded import embedded
+from rqtui.errors import UsageError
+from rqtui.model import Count, Finding, Queue, Rate, State
+from rqtui.server import connect
+
+QUEUE = Queue(
+    "mail",
+    "native",
+    counts=tuple(Count(state.value, state, 0) for state in State),
+    counters={"in": 10, "out": 10, "dead_max": 100},
+)
+
+
+def counted(**counts: int) -> tuple[Count, ...]:
+    return tuple(Count(state.value, state, counts.get(state.value, 0)) for state in State)
+
+
+def kinds(queue: Queue, rate: Rate | None = None) -> list[str]:
+    return [finding.kind for finding in health.judged(queue, rate).findings]
+
+
+def test_an_idle_queue_is_fine() -> None:
+    judged = health.judged(QUEUE)
+    assert (judged.findings, judged.verdict.severity, judged.verdict.text) == ((), "ok", "ok")
+
+
+@pytest.mark.parametrize(
+    ("queue", "kind"),
+    [
+        (replace(QUEUE, error="a key holds a string"), "wrong-type"),
+        (replace(QUEUE, expired=3, next_expiry_ms=-6_000), "expired-not-reaped"),
+        (replace(QUEUE, overdue=3, next_due_ms=-6_000), "due-not-dispatched"),
+        (replace(QUEUE, counts=counted(ready=1), oldest_ready_ms=6_000), "no-live-worker"),
+        (replace(QUEUE, counts=counted(ready=1), oldest_ready_ms=600_000, workers=1), "oldest-ready"),
+        (replace(QUEUE, counts=counted(dead=95)), "dead-near-cap"),
+        (replace(QUEUE, paused=True), "paused"),
+    ],
+)
+def test_what_is_wrong_is_found_once_and_in_words(queue: Queue, kind: str) -> None:
+    assert kinds(queue) == [kind]
+    finding = health.judged(queue).findings[0]
+    assert finding.severity in ("warning", "critical")
+    assert finding.text
+    assert finding.queue == "mail"
+
+
+@pytest.mark.parametrize(
+    "queue",
+    [
+        replace(QUEUE, expired=3, next_expiry_ms=-4_000),
+        replace(QUEUE, overdue=3, next_due_ms=-4_000),
+        replace(QUEUE, counts=counted(ready=1), oldest_ready_ms=4_000),
+        replace(QUEUE, counts=counted(ready=1), oldest_ready_ms=60_000, workers=1),
+        replace(QUEUE, counts=counted(dead=80)),
+    ],
+)
+def test_what_a_loop_or_a_worker_is_about_to_mend_is_no_finding(queue: Queue) -> None:
+    assert kinds(queue) == []
+
+
+def test_a_paused_queue_is_only_paused() -> None:
+    queue = replace(
+        QUEUE, counts=counted(ready=5), paused=True, oldest_ready_ms=900_000, overdue=2, next_due_ms=-60_000, workers=1
+    )
+    assert kinds(queue) == ["paused"]
+
+
+def test_a_backlog_that_grows_is_found_after_some_ticks() -> None:
+    queue = replace(QUEUE, counts=counted(ready=1000), workers=2, oldest_ready_ms=1000)
+    growing = Rate(in_s=50, out_s=10, history=(10.0,) * 10)
+    assert kinds(queue, growing) == ["backlog-grows"]
+    assert kinds(queue, replace(growing, history=(10.0,) * 3)) == []
+    assert kinds(queue, replace(growing, in_s=10)) == []
+
+
+def test_the_worst_finding_is_the_verdict() -> None:
+    judged = health.judged(replace(QUEUE, paused=True, error="a key holds a string"))
+    assert [finding.severity for finding in judged.findings] == ["critical", "warning"]
+    assert (judged.verdict.severity, judged.verdict.kind) == ("critical", "wrong-type")
+    assert "a key holds a string" in judged.verdict.text
+
+
+def test_the_severity_of_several_findings_is_the_worst() -> None:
+    warning = Finding("paused", "warning", "mail", "paused")
+    assert health.severity([]) == "ok"
+    assert health.severity([warning]) == "warning"
+    assert health.severity([warning, replace(warning, severity="critical")]) == "critical"
+
+
+def test_a_server_that_forgets_or_evicts_is_found(client: Redis, settings) -> None:
+    settings("save", "3600 1")
+    assert health.server_findings(client) == []
+    settings("save", "")
+    assert [finding.kind for finding in health.server_findings(client)] == ["no-persistence"]
+    settings("maxmemory", "1gb")
+    settings("maxmemory-policy", "allkeys-lru")
+    assert [finding.kind for finding in health.server_findings(client)] == ["eviction", "no-persistence"]
+
+
+def test_a_full_server_is_found(client: Redis, settings) -> None:
+    settings("save", "3600 1")
+    used = int(client.info("memory")["used_memory"])
+    settings("maxmemory", str(used + used // 50))
+    assert [finding.kind for finding in health.server_findings(client)] == ["memory"]
+
+
+def test_a_server_that_tells_nothing_about_itself_has_no_findings() -> None:
+    try:
+        server = embedded("fake")
+    except UsageError as error:
+        pytest.skip(str(error))
+    with server, connect(server.url) as client:
+        assert health.server_findings(client) == []
+
+
+def test_a_user_who_may_not_ask_gets_no_findings(client: Redis, url: str) -> None:
+    client.execute_command("ACL", "SETUSER", "viewer", "on", ">pw", "~*", "+ping", "+client|setname")
+    try:
+        with connect(url.replace("redis://", "redis://viewer:pw@")) as viewer:
+            assert health.server_findings(viewer) == []
+    finally:
+        client.execute_command("ACL", "DELUSER", "viewer")

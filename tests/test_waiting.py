@@ -1,0 +1,345 @@
+"""Waiting without polling: who is woken, when, and what an idle fleet costs."""
+
+from __future__ import annotations
+
+import statistics
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from keyspace import age
+from proxy import Proxy
+from redis import Redis
+from waiting import wait_until
+
+from rqtui.client import Queue
+from rqtui.errors import Denied, Unreachable
+from rqtui.server import connect
+from rqtui.waiting import Doorbell, Woken
+
+WAKE = "rqtui:{mail}:wake"
+
+
+@pytest.fixture
+def queue(client: Redis, url: str) -> Iterator[Queue]:
+    with Queue("mail", url) as made:
+        yield made
+
+
+@contextmanager
+def consuming(url: str, count: int, seen: Callable[[Any], None], **options: Any) -> Iterator[None]:
+    """`count` consumers in threads of their own, which have gone through their first trip."""
+    stop = threading.Event()
+
+    def consume() -> None:
+        with Queue("mail", url) as queue:
+            for job in queue.consume(stop=stop, **options):
+                with job:
+                    seen(job)
+
+    threads = [threading.Thread(target=consume) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join(15)
+
+
+def blocked(client: Redis, count: int) -> None:
+    wait_until(lambda: client.info("clients")["blocked_clients"] >= count, 20, f"{count} blocked consumers")
+
+
+def calls(client: Redis) -> int:
+    stats = client.info("commandstats")
+    return sum(stats.get(f"cmdstat_{name}", {"calls": 0})["calls"] for name in ("evalsha", "eval"))
+
+
+@contextmanager
+def bell(client: Redis) -> Iterator[Doorbell]:
+    made = Doorbell(client, WAKE)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+# The doorbell
+
+
+def test_the_marker_ends_a_wait_and_is_taken(client: Redis) -> None:
+    with bell(client) as waiter:
+        client.zadd(WAKE, {"wake": 0})
+        assert waiter.wait(None) is Woken.MARKER
+        assert client.exists(WAKE) == 0
+
+
+def test_a_marker_set_later_ends_a_wait_at_once(client: Redis) -> None:
+    with bell(client) as waiter:
+        threading.Timer(0.1, lambda: client.zadd(WAKE, {"wake": 0})).start()
+        began = time.monotonic()
+        assert waiter.wait(5.0) is Woken.MARKER
+        assert time.monotonic() - began < 1
+
+
+def test_a_local_timer_is_on_time_to_a_few_milliseconds(client: Redis) -> None:
+    late = []
+    with bell(client) as waiter:
+        for _ in range(10):
+            began = time.monotonic()
+            assert waiter.wait(0.05) is Woken.TIMER
+            late.append(time.monotonic() - began - 0.05)
+            waiter.withdraw()
+    assert statistics.median(late) < 0.005
+    assert min(late) >= 0
+
+
+def test_withdrawing_leaves_nobody_blocked_and_no_reply_behind(client: Redis) -> None:
+    with bell(client) as waiter:
+        for timer_s in (0.01, 0.02, 0.0061, 0.03):
+            assert waiter.wait(timer_s) is Woken.TIMER
+            waiter.withdraw()
+            assert client.info("clients")["blocked_clients"] == 0
+        client.zadd(WAKE, {"wake": 0})
+        assert waiter.wait(1) is Woken.MARKER
+
+
+def test_a_marker_taken_while_withdrawing_is_put_back(client: Redis) -> None:
+    with bell(client) as waiter:
+        assert waiter.wait(0.02) is Woken.TIMER
+        client.zadd(WAKE, {"wake": 0})  # Redis hands it to the waiter, which has already given up
+        assert client.exists(WAKE) == 0
+        waiter.withdraw()
+        assert client.exists(WAKE) == 1
+
+
+def test_an_interrupt_and_an_event_end_a_wait(client: Redis) -> None:
+    with bell(client) as waiter:
+        threading.Timer(0.05, waiter.interrupt).start()
+        assert waiter.wait(None) is Woken.INTERRUPTED
+        waiter.withdraw()
+        stop = threading.Event()
+        threading.Timer(0.05, stop.set).start()
+        assert waiter.wait(None, stop) is Woken.INTERRUPTED
+        waiter.withdraw()
+        assert waiter.pause(5, stop)
+        assert not waiter.pause(0.01)
+    waiter.interrupt()  # too late, and harmless
+
+
+def test_redis_lets_go_by_itself_after_its_time(client: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rqtui.waiting.BLOCK_S", 0.1)
+    with bell(client) as waiter:
+        assert waiter.wait(None) is Woken.NOTHING
+
+
+def test_a_wait_on_a_server_that_goes_away_is_unreachable(client: Redis, url: str) -> None:
+    with Proxy(url) as proxy, connect(proxy.url) as through, bell(through) as waiter:
+        threading.Timer(0.1, proxy.refuse).start()
+        with pytest.raises(Unreachable):
+            waiter.wait(None)
+        with pytest.raises(Unreachable):
+            waiter.wait(None)
+        proxy.listen()
+        client.zadd(WAKE, {"wake": 0})
+        assert waiter.wait(None) is Woken.MARKER
+
+
+def test_closing_the_client_in_another_thread_is_an_error_not_a_hang(client: Redis, url: str) -> None:
+    with connect(url) as theirs, bell(theirs) as waiter:
+        assert waiter.wait(0.02) is Woken.TIMER
+        theirs.connection_pool.disconnect()
+        with pytest.raises(Unreachable, match="closed"):
+            waiter.withdraw()
+
+
+@pytest.fixture
+def restricted(client: Redis, url: str) -> Iterator[Callable[..., str]]:
+    """`restricted("-client|unblock")` is a URL whose user may do anything but that."""
+
+    def made(*rules: str) -> str:
+        client.execute_command("ACL", "SETUSER", "worker", "on", ">secret", "~*", "&*", "+@all", *rules)
+        return url.replace("redis://", "redis://worker:secret@")
+
+    yield made
+    client.execute_command("ACL", "DELUSER", "worker")
+
+
+@pytest.mark.parametrize("rule", ["-client|unblock", "-client|id"])
+def test_where_nobody_may_be_unblocked_the_server_keeps_the_time(restricted: Callable[..., str], client: Redis, rule: str) -> None:
+    with Queue("mail", restricted(rule)) as queue:
+        queue.put("soon", delay="300ms")
+        began = time.monotonic()
+        for job in queue.consume():
+            with job:
+                assert 0.29 < time.monotonic() - began < 0.7
+                break
+        assert queue.counts()["acked"] == 1
+
+
+def test_a_user_who_may_not_wait_is_told_so(restricted: Callable[..., str]) -> None:
+    with Queue("mail", restricted("-bzpopmin")) as queue, pytest.raises(Denied, match="waiting for work"):
+        next(queue.consume())
+
+
+# Consumers
+
+
+def test_an_idle_consumer_runs_a_new_job_within_milliseconds(queue: Queue, client: Redis, url: str) -> None:
+    began, took = 0.0, []
+    ran = threading.Event()
+
+    def seen(_job: Any) -> None:
+        took.append(time.perf_counter() - began)
+        ran.set()
+
+    with consuming(url, 1, seen):
+        for _ in range(30):
+            blocked(client, 1)
+            ran.clear()
+            began = time.perf_counter()
+            queue.put(1)
+            assert ran.wait(5)
+    assert statistics.median(took) < 0.02  # 0.5 ms where nothing else runs; this is a test, not a benchmark
+
+
+def test_a_delayed_job_runs_on_time_without_a_dispatcher(queue: Queue, client: Redis, url: str) -> None:
+    runs: list[float] = []
+    with consuming(url, 3, lambda _job: runs.append(time.time())):
+        blocked(client, 3)
+        due = time.time() + 0.7
+        queue.put(1, due=int(due * 1000))
+        wait_until(lambda: runs, 5)
+    assert -0.002 <= runs[0] - due < 0.1
+
+
+def test_a_sooner_job_is_not_late_for_a_later_one(queue: Queue, client: Redis, url: str) -> None:
+    runs: list[tuple[str, float]] = []
+    began = time.monotonic()
+    with consuming(url, 2, lambda job: runs.append((job.body, time.monotonic() - began))):
+        blocked(client, 2)
+        queue.put("later", delay="800ms")
+        time.sleep(0.1)
+        queue.put("sooner", delay="200ms")
+        wait_until(lambda: len(runs) == 2, 5)
+    assert [body for body, _ in runs] == ["sooner", "later"]
+    assert runs[0][1] < 0.6
+    assert runs[1][1] < 1.2
+
+
+def test_a_lone_consumer_comes_back_for_what_falls_due_after_its_job(queue: Queue, client: Redis, url: str) -> None:
+    runs: list[str] = []
+    with consuming(url, 1, lambda job: runs.append(job.body)):
+        blocked(client, 1)
+        queue.put_many([{"body": "now"}, {"body": "soon", "delay": "300ms"}, {"body": "far", "delay": "1h"}])
+        wait_until(lambda: runs == ["now", "soon"], 5)
+
+
+def test_a_dead_workers_lease_is_run_again_without_a_reaper(queue: Queue, client: Redis, url: str) -> None:
+    queue.put("x", id="a")
+    queue.reserve(ttr="500ms", worker="dead")
+    began = time.monotonic()
+    runs: list[tuple[int, float]] = []
+    with consuming(url, 2, lambda job: runs.append((job.attempt, time.monotonic() - began))):
+        wait_until(lambda: runs, 5)
+    assert runs[0][0] == 2
+    assert runs[0][1] < 0.9
+
+
+def test_resuming_a_paused_queue_wakes_its_consumers(queue: Queue, client: Redis, url: str) -> None:
+    queue.pause()
+    queue.put_many(range(20))
+    runs: list[int] = []
+    with consuming(url, 3, lambda job: runs.append(job.body)):
+        blocked(client, 3)
+        assert runs == []
+        queue.resume()
+        wait_until(lambda: sorted(runs) == list(range(20)), 5)
+
+
+def test_a_rush_wakes_one_consumer_after_the_other(queue: Queue, client: Redis, url: str) -> None:
+    threads: set[int] = set()
+
+    def seen(_job: Any) -> None:
+        threads.add(threading.get_ident())
+        time.sleep(0.05)
+
+    with consuming(url, 4, seen):
+        blocked(client, 4)
+        queue.put_many(range(16))
+        wait_until(lambda: queue.counts()["acked"] == 16, 10)
+    assert len(threads) == 4
+
+
+def test_a_paused_queue_with_due_jobs_costs_next_to_nothing(queue: Queue, client: Redis, url: str) -> None:
+    queue.pause()
+    queue.put_many([{"body": n, "delay": "1h"} for n in range(5)])
+    age(client, "mail", 2 * 3_600_000)
+    with consuming(url, 3, lambda _job: None):
+        blocked(client, 3)
+        before = calls(client)
+        time.sleep(1)
+        assert calls(client) - before < 10
+
+
+def test_a_consumer_that_holds_the_timer_passes_it_on_when_it_leaves(queue: Queue, client: Redis, url: str) -> None:
+    runs: list[float] = []
+    with consuming(url, 1, lambda _job: None):
+        blocked(client, 1)
+        queue.put(1, delay="900ms")
+        due = time.monotonic() + 0.9
+        wait_until(lambda: not client.exists(WAKE), 2)
+        blocked(client, 1)
+    assert client.exists(WAKE) == 1
+    with consuming(url, 1, lambda _job: runs.append(time.monotonic())):
+        wait_until(lambda: runs, 5)
+    assert abs(runs[0] - due) < 0.2
+
+
+def test_fifty_idle_consumers_and_one_job_due_cost_less_than_a_hundred_calls(queue: Queue, client: Redis, url: str) -> None:
+    runs: list[float] = []
+    with consuming(url, 50, lambda _job: runs.append(time.monotonic())):
+        blocked(client, 50)
+        queue.put(1, id="a", delay="3s")
+        due = time.monotonic() + 3
+        wait_until(lambda: not client.exists(WAKE), 2)
+        blocked(client, 50)
+        before = calls(client)
+        time.sleep(5)
+        count = calls(client) - before
+    assert count < 100
+    assert len(runs) == 1
+    assert runs[0] - due < 0.2
+
+
+def test_quiet_and_stop_reach_a_worker_with_its_beat(queue: Queue, client: Redis, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rqtui.heartbeat.WORKER_TTL_MS", 300)
+    runs: list[str] = []
+    with consuming(url, 1, lambda job: runs.append(job.body), worker="w"):
+        wait_until(lambda: client.hexists("rqtui:{mail}:workers", "w"), 5)
+        assert queue._run("quiet", {}, [("w",)]).each[0].word == "asked"
+        time.sleep(0.3)
+        queue.put("unwanted")
+        time.sleep(0.3)
+        assert runs == []
+        assert queue._run("stop", {}, [("w",)]).each[0].word == "asked"
+        wait_until(lambda: not client.exists("rqtui:{mail}:workers"), 5)
+    assert queue.counts()["ready"] == 1
+
+
+def test_a_consumer_waits_on_fakeredis_too(fake_server: Any) -> None:
+    with Queue("fake", fake_server.url) as queue:
+        queue.client.flushall()
+        queue.put_many([1, {"body": 2, "delay": "300ms"}])
+        seen = []
+        for job in queue.consume():
+            with job:
+                seen.append(job.body)
+                if len(seen) == 2:
+                    break
+        assert seen == [1, 2]
