@@ -155,4 +155,4 @@ def _complete_fast() -> None:
 
         _completion_classes._sanitize_help_text = lambda text: text
     for kind in (core.TyperOption, core.TyperArgument):
-        kind.process_value = unchecked  # type: ignore[method-assign]
+        kind.process_value = unchecked  # type: ignore[method-assign,assignment]

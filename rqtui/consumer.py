@@ -134,7 +134,7 @@ class Consumer:
                     handed_out = 0
                     while self._next():
                         handed_out += 1
-                        # No name for the job in this frame: while it waits for more, only the caller's may keep it alive.
+                        # No name for the job in this frame: while it waits for more, it must not keep the job alive.
                         yield self._current  # type: ignore[misc]
                     self._current = None
                     self._resize(handed_out, time.monotonic() - began_s)
@@ -244,6 +244,9 @@ class Consumer:
     def _wait(self, word: str) -> None:
         """Until there may be something to do. Whoever took the marker holds the timer; others fire a little later."""
         if word == "quiet":
+            if self._is_holding_timer:
+                self._bell.pass_on()
+                self._is_holding_timer = False
             self._bell.pause(BLOCK_S, self._event)
             return
         timer_s = None

@@ -70,9 +70,13 @@ def connect_like(client: Redis) -> Redis:
     if not isinstance(client, Redis):
         raise UsageError(f"A redis.Redis or the URL of a Redis is needed, not {type(client).__name__}.")
     given = client.connection_pool.connection_kwargs
-    options = {name: value for name, value in given.items() if name not in _NOT_TAKEN_OVER and not name.startswith("orig_")}
+    options = {
+        name: value for name, value in given.items() if name not in _NOT_TAKEN_OVER and not name.startswith("orig_")
+    }
     options["socket_timeout"] = options.get("socket_timeout") or 5.0
-    options.update(retry=Retry(NoBackoff(), 0), retry_on_error=[], protocol=2, decode_responses=False, health_check_interval=0)
+    options.update(
+        retry=Retry(NoBackoff(), 0), retry_on_error=[], protocol=2, decode_responses=False, health_check_interval=0
+    )
     return Redis.from_pool(ConnectionPool(connection_class=client.connection_pool.connection_class, **options))
 
 

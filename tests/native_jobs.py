@@ -138,6 +138,23 @@ def words(answer: Answer) -> list[str]:
     return [row.word for row in answer.each] if answer.each else [answer.word]
 
 
-def new_row(id: bytes, body: bytes = b"{}", **fields: object) -> dict[str, object]:
-    """A row for enqueue."""
-    return {"id": id, "body": body, **fields}
+def put(client: Redis, *ids: bytes, now_ms: int = NOW, **fields: object) -> list[str]:
+    """Enqueue these ids, all with the same fields; the words."""
+    rows = [{"id": id, "body": b"{}", **fields} for id in ids]
+    return words(ask(client, "enqueue", rows, now_ms=now_ms))
+
+
+def lease(client: Redis, limit: int = 1, now_ms: int = NOW, **args: object) -> Answer:
+    return ask(client, "reserve", limit=limit, now_ms=now_ms, **{"worker": "w1", **args})
+
+
+def taken(client: Redis, now_ms: int = NOW, **args: object) -> tuple[bytes, str]:
+    """Reserve the next job: its id and token."""
+    answer = lease(client, now_ms=now_ms, **args)
+    assert answer.word == "moved", answer.word
+    return answer.rows[0][0], answer.rows[0][1]
+
+
+def attempts(client: Redis, id: bytes) -> int:
+    """How many attempts are counted for a job."""
+    return int(client.hget(key("attempts"), id).split(b" ")[0])

@@ -77,8 +77,6 @@ class Model(State):
         return ("moved", ids)
 
     def ack(self, rows: Sequence[tuple[bytes, str]], keep_ms: int | None) -> list[Said]:
-        finished: list[bytes] = []
-
         def one(row: tuple[bytes, str]) -> tuple[Said, bytes | None]:
             id, token = row
             if id in acked and token == acked[id]:

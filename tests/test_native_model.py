@@ -184,7 +184,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(picks=PICKS, span=SPANS, absolute=st.booleans())
     def reschedule(self, picks: list[int], span: int, absolute: bool) -> None:
-        ids = list(dict.fromkeys(self.pick(number, "scheduled", "ready") for number in picks))
+        ids = [self.pick(number, "scheduled", "ready") for number in picks]
         due_ms = (NOW if absolute else self.model.now_ms) + span
         when = {"due_ms": due_ms} if absolute else {"delay_ms": span}
         assert said(self.ask("reschedule", [(id,) for id in ids], **when)) == self.model.reschedule(ids, due_ms)
@@ -310,8 +310,8 @@ def run_machine(client: Redis, how: settings) -> None:
     run_state_machine_as_test(type("NativeQueue", (Machine,), {"client": client}), settings=how)
 
 
-def test_random_verbs_do_what_the_model_says(server_client: Redis) -> None:
-    run_machine(server_client, profile(150, 60))
+def test_random_verbs_do_what_the_model_says(any_client: Redis) -> None:
+    run_machine(any_client, profile(100, 60))
 
 
 @pytest.mark.slow

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from native_jobs import HOUR, LEASE, NOW, SCRIPTS, ask, key, line, meta, new_row, plant_job
+from native_jobs import HOUR, LEASE, NOW, SCRIPTS, ask, key, line, meta, plant_job, put
 from native_subject import NATIVE, USES
 from redis import Redis
 from subject import Scene
 
 MINUTE = 60_000
-
-
-def put(client: Redis, *ids: bytes, now_ms: int = NOW, **fields: object) -> None:
-    ask(client, "enqueue", [new_row(id, **fields) for id in ids], now_ms=now_ms)
 
 
 def minutes(client: Redis) -> dict[int, dict[str, int]]:

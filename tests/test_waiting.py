@@ -81,10 +81,12 @@ def test_the_marker_ends_a_wait_and_is_taken(client: Redis) -> None:
 
 def test_a_marker_set_later_ends_a_wait_at_once(client: Redis) -> None:
     with bell(client) as waiter:
-        threading.Timer(0.1, lambda: client.zadd(WAKE, {"wake": 0})).start()
+        later = threading.Timer(0.1, lambda: client.zadd(WAKE, {"wake": 0}))
+        later.start()
         began = time.monotonic()
         assert waiter.wait(5.0) is Woken.MARKER
         assert time.monotonic() - began < 1
+        later.join()
 
 
 def test_a_local_timer_is_on_time_to_a_few_milliseconds(client: Redis) -> None:

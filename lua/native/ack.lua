@@ -28,9 +28,11 @@ local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000
 local keep_ms = tonumber(ARGV[2])
 local version, keep_default, unique, done_max, watch, last_minute =
   unpack(redis.call('HMGET', meta, 'version', 'keep_ms', 'unique_ms', 'done_max', 'events', 'minute'))
-for _, key in ipairs({reserved, done}) do redis.call('ZCARD', key) end
-for _, key in ipairs({bodies, errors}) do redis.call('HLEN', key) end
-for _, key in ipairs({events, minutes}) do redis.call('XLEN', key) end
+local remembered, failures = redis.call('ZCARD', done), redis.call('HLEN', errors)
+redis.call('ZCARD', reserved)
+redis.call('HLEN', bodies)
+redis.call('XLEN', events)
+redis.call('XLEN', minutes)
 if tonumber(version or 1) ~= 1 then
   return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1; nothing was changed')
 end
@@ -77,7 +79,7 @@ end
 redis.call('ZREM', reserved, unpack(finished))
 if #dropped > 0 then
   redis.call('HDEL', jobs, unpack(dropped))
-  redis.call('HDEL', errors, unpack(dropped))
+  if failures > 0 then redis.call('HDEL', errors, unpack(dropped)) end
   if #long > 0 then redis.call('HDEL', bodies, unpack(long)) end
   if #forgotten > 0 then redis.call('HDEL', attempts, unpack(forgotten)) end
 end
@@ -102,7 +104,7 @@ if minute > (tonumber(last_minute) or 0) then
   if #counters < 400 then note('XADD', minutes, 'MAXLEN', '~', 1440, minute .. '-0', unpack(counters)) end
 end
 note('HINCRBY', meta, 'acked', #finished)
-pcall(forget, done, now_ms, (tonumber(done_max) or 100000), 10 + #ids)
+if remembered + #kept > 0 then pcall(forget, done, now_ms, (tonumber(done_max) or 100000), 10 + #ids) end
 if watch == 'on' or (tonumber(watch) or 0) > now_ms then
   for _, id in ipairs(finished) do note('XADD', events, 'MAXLEN', '~', 10000, '*', 'verb', 'ack', 'id', id) end
 end

@@ -27,14 +27,16 @@ local scheduled, ready, done, jobs, bodies, attempts, errors, meta, events, minu
 local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local version, seq, watch, last_minute = unpack(redis.call('HMGET', meta, 'version', 'seq', 'events', 'minute'))
-for _, key in ipairs({scheduled, ready, done, wake}) do redis.call('ZCARD', key) end
-for _, key in ipairs({jobs, bodies, attempts, errors}) do redis.call('HLEN', key) end
-for _, key in ipairs({events, minutes}) do redis.call('XLEN', key) end
+local remembered, waiting = redis.call('ZCARD', done), redis.call('ZCARD', scheduled)
+redis.call('ZCARD', ready)
+redis.call('ZCARD', wake)
+redis.call('HLEN', bodies)
+redis.call('HLEN', attempts)
+redis.call('HLEN', errors)
+redis.call('XLEN', events)
+redis.call('XLEN', minutes)
 if tonumber(version or 1) ~= 1 then
   return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1; nothing was changed')
-end
-local function bad(row, what)
-  return redis.error_reply('ERR job ' .. row .. ' of the batch: ' .. what .. '; nothing was changed')
 end
 if seq and not string.match(seq, '^%d+$') then
   return redis.error_reply('ERR the field seq of ' .. meta .. ' is not a number; nothing was changed')
@@ -44,62 +46,58 @@ if count < 1 or count > 1000 or count ~= math.floor(count) then
   return redis.error_reply('ERR a batch has 1 to 1000 jobs of 11 columns; nothing was changed')
 end
 if #ARGV[1] > 13 or string.find(ARGV[1], '%D') then return redis.error_reply('ERR now_ms is a whole number; nothing was changed') end
-local year = 31622400000
-local bounds = { -- column, name, lowest, highest
-  {3, 'delay_ms', 0, 100 * year}, {4, 'due_ms', 0, 9007199254740}, {5, 'priority', -4096, 4095}, {6, 'ttr_ms', 1, year},
-  {7, 'max_attempts', 1, 1000000}, {8, 'backoff_ms', 0, year}, {9, 'backoff_cap_ms', 0, year}, {10, 'keep_ms', 0, 100 * year},
-}
-for row = 1, count do
-  local at = row * 11 - 9
-  local id_bytes, name = #ARGV[at], ARGV[at + 2]
-  if id_bytes < 1 or id_bytes > 512 then return bad(row, 'an id has 1 to 512 bytes, not ' .. id_bytes) end
-  if #name > 200 or string.find(name, '%c') then return bad(row, 'a name has up to 200 bytes and no control characters') end
-  for _, bound in ipairs(table.concat(ARGV, '', at + 3, at + 10) ~= '' and bounds or {}) do
+local function fault(at) -- what is wrong with the options of the row that begins there
+  local year = 31622400000
+  local bounds = { -- column, name, lowest, highest
+    {3, 'delay_ms', 0, 100 * year}, {4, 'due_ms', 0, 9007199254740}, {5, 'priority', -4096, 4095}, {6, 'ttr_ms', 1, year},
+    {7, 'max_attempts', 1, 1000000}, {8, 'backoff_ms', 0, year}, {9, 'backoff_cap_ms', 0, year}, {10, 'keep_ms', 0, 100 * year},
+  }
+  for _, bound in ipairs(bounds) do
     local text = ARGV[at + bound[1]]
-    if text ~= '' then
-      local number = string.match(text, '^%-?%d+$') and tonumber(text)
-      if not number or number < bound[3] or number > bound[4] then
-        return bad(row, bound[2] .. ' is a whole number from ' .. bound[3] .. ' to ' .. string.format('%.0f', bound[4]))
-      end
+    local number = string.match(text, '^%-?%d+$') and tonumber(text)
+    if text ~= '' and not (number and number >= bound[3] and number <= bound[4]) then
+      return bound[2] .. ' is a whole number from ' .. bound[3] .. ' to ' .. string.format('%.0f', bound[4])
     end
   end
 end
 
-local known_done = redis.call('ZCARD', done) > 0
 local words, records, long, to_ready, to_scheduled, stale, seen, new = {}, {}, {}, {}, {}, {}, {}, {}
 local soonest, next_seq = math.huge, tonumber(seq) or 0
 for row = 1, count do
   local at = row * 11 - 9
-  local id, body, due = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 4])
-  local forget_at = known_done and tonumber(redis.call('ZSCORE', done, id) or nil)
+  local id, body, name, has_options = ARGV[at], ARGV[at + 1], ARGV[at + 2], table.concat(ARGV, '', at + 3, at + 10) ~= ''
+  local wrong = (#id < 1 or #id > 512) and 'an id has 1 to 512 bytes, not ' .. #id
+    or (#name > 200 or string.find(name, '%c')) and 'a name has up to 200 bytes and no control characters'
+    or has_options and fault(at)
+  if wrong then return redis.error_reply('ERR job ' .. row .. ' of the batch: ' .. wrong .. '; nothing was changed') end
+  local forget_at = remembered > 0 and tonumber(redis.call('ZSCORE', done, id) or nil)
   local expired = forget_at and forget_at <= now_ms
   if seen[id] or (forget_at and not expired) or (not expired and redis.call('HEXISTS', jobs, id) == 1) then
     words[row] = 'exists'
   else
     words[row], seen[id], new[#new + 1] = 'moved', true, id
     if expired then stale[#stale + 1] = id end
-    if ARGV[at + 3] ~= '' then due = now_ms + tonumber(ARGV[at + 3]) end
-    local wishes, size = '- - - - -', '-'
-    if table.concat(ARGV, '', at + 6, at + 10) ~= '' then
-      wishes = {}
+    local due, priority, wishes, size = nil, 0, '- - - - -', '-'
+    if has_options then
+      due = ARGV[at + 3] ~= '' and now_ms + tonumber(ARGV[at + 3]) or tonumber(ARGV[at + 4])
+      priority, wishes = tonumber(ARGV[at + 5]) or 0, {}
       for column = 6, 10 do wishes[column - 5] = ARGV[at + column] == '' and '-' or ARGV[at + column] end
       wishes = table.concat(wishes, ' ')
     end
     if #body > 4096 then long[#long + 1], long[#long + 2], size, body = id, body, #body, '' end
-    local priority = ARGV[at + 5] == '' and '0' or ARGV[at + 5]
     records[#records + 1], records[#records + 2] =
-      id, now_ms .. ' ' .. (due or '-') .. ' ' .. priority .. ' ' .. wishes .. ' ' .. size .. ' ' .. ARGV[at + 2] .. '\n' .. body
+      id, now_ms .. ' ' .. (due or '-') .. ' ' .. priority .. ' ' .. wishes .. ' ' .. size .. ' ' .. name .. '\n' .. body
     if due and due > now_ms then
       to_scheduled[#to_scheduled + 1], to_scheduled[#to_scheduled + 2] = due, id
       soonest = math.min(soonest, due)
     else
       next_seq = next_seq + 1
-      to_ready[#to_ready + 1], to_ready[#to_ready + 2] = string.format('%.0f', (tonumber(ARGV[at + 5]) or 0) * 2 ^ 40 + next_seq), id
+      to_ready[#to_ready + 1], to_ready[#to_ready + 2] = string.format('%.0f', priority * 2 ^ 40 + next_seq), id
     end
   end
 end
 if #new == 0 then return words end
-local head = redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')
+local head = waiting > 0 and redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES') or {}
 
 redis.call('HSET', jobs, unpack(records))
 if #stale > 0 then

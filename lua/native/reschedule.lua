@@ -47,19 +47,19 @@ local function place_of(id)
     if redis.call('ZSCORE', key, id) then return name end
   end
 end
-local words, enters, lines, seen, next_seq = {}, {}, {}, {}, tonumber(seq or 0)
+local words, enters, lines, next_seq = {}, {}, {}, tonumber(seq or 0)
 local leaves = {scheduled = {}, ready = {}}
 local target = due > now_ms and 'scheduled' or 'ready'
 for at = 4, #ARGV do
   local id = ARGV[at]
   local place = place_of(id)
-  if not leaves[place] or seen[id] then
+  if not leaves[place] then
     words[#words + 1] = place and {'wrong_place', place} or 'gone'
   else
     local line = redis.call('HGET', attempts, id)
     local priority = string.match(redis.call('HGET', jobs, id) or '', '^%d+ %S+ (%-?%d+) ')
     local tried, token, own, rest = string.match(line or '', '^(%d+) (%S+) %S+ %S+ (%S+) (.*)$')
-    words[#words + 1], seen[id], next_seq = {'moved', target}, true, next_seq + 1
+    words[#words + 1], next_seq = {'moved', target}, next_seq + 1
     local score = string.format('%.0f', (tonumber(own) or tonumber(priority or 0)) * 2 ^ 40 + next_seq)
     enters[#enters + 1], enters[#enters + 2] = target == 'ready' and score or due, id
     lines[#lines + 1], lines[#lines + 2] =

@@ -32,9 +32,14 @@ local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000
 local limit, worker, ttr_ms = tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
 local version, paused, token, ttr_default, max_default, watch, last_minute =
   unpack(redis.call('HMGET', meta, 'version', 'paused', 'token', 'ttr_ms', 'max_attempts', 'events', 'minute'))
-for _, key in ipairs({scheduled, reserved, dead, wake}) do redis.call('ZCARD', key) end
-for _, key in ipairs({bodies, errors}) do redis.call('HLEN', key) end
-for _, key in ipairs({events, minutes}) do redis.call('XLEN', key) end
+local due = tonumber(redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2] or math.huge)
+local deadline = tonumber(redis.call('ZRANGE', reserved, 0, 0, 'WITHSCORES')[2] or math.huge)
+redis.call('ZCARD', dead)
+redis.call('ZCARD', wake)
+redis.call('HLEN', bodies)
+redis.call('HLEN', errors)
+redis.call('XLEN', events)
+redis.call('XLEN', minutes)
 if tonumber(version or 1) ~= 1 then
   return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1; nothing was changed')
 end
@@ -50,17 +55,15 @@ end
 if token and not string.match(token, '^%d+$') then
   return redis.error_reply('ERR the field token of ' .. meta .. ' is not a number; nothing was changed')
 end
-local function soonest()
-  local due = redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2]
-  local deadline = redis.call('ZRANGE', reserved, 0, 0, 'WITHSCORES')[2]
-  local at = math.min(tonumber(due or math.huge), tonumber(deadline or math.huge))
+local function next_ms()
+  local at = math.min(due, deadline)
   return at < math.huge and math.max(0, math.ceil(at - now_ms)) or -1
 end
-local heads = redis.call('ZRANGE', ready, 0, limit - 1, 'WITHSCORES')
-if paused or #heads == 0 then return {paused and 'paused' or 'empty', soonest()} end
+local heads = redis.call('ZRANGE', ready, 0, limit, 'WITHSCORES') -- one more, to know whether more is ready
+if paused or #heads == 0 then return {paused and 'paused' or 'empty', next_ms()} end
 
-local ids = {}
-for i = 1, #heads, 2 do ids[#ids + 1] = heads[i] end
+local ids, is_more = {}, #heads > 2 * limit
+for i = 1, math.min(#heads, 2 * limit), 2 do ids[#ids + 1] = heads[i] end
 local records, lines = redis.call('HMGET', jobs, unpack(ids)), redis.call('HMGET', attempts, unpack(ids))
 local micros = ARGV[1] ~= '' and now_ms * 1000 or clock[1] * 1000000 + clock[2]
 local last = math.max(tonumber(token or 0), micros - 1)
@@ -83,6 +86,7 @@ for i, id in ipairs(ids) do
     new_lines[#new_lines + 1], new_lines[#new_lines + 2] =
       id, table.concat({tried, proof, heads[i * 2], now_ms, priority, flag, worker}, ' ')
     deadlines[#deadlines + 1], deadlines[#deadlines + 2] = now_ms + lease, id
+    deadline = math.min(deadline, now_ms + lease)
   end
 end
 
@@ -110,10 +114,9 @@ if minute > (tonumber(last_minute) or 0) then
 end
 note('HINCRBY', meta, 'reserved', #rows)
 if #deaths > 0 then note('HINCRBY', meta, 'dead', #deaths / 2) end
-local next_ms = soonest()
-if redis.call('ZCARD', ready) > 0 or (next_ms >= 0 and next_ms <= 10000) then note('ZADD', wake, 0, 'wake') end
+if is_more or math.min(due, deadline) - now_ms <= 10000 then note('ZADD', wake, 0, 'wake') end
 if watch == 'on' or (tonumber(watch) or 0) > now_ms then
   for _, id in ipairs(ids) do note('XADD', events, 'MAXLEN', '~', 10000, '*', 'verb', 'reserve', 'id', id, 'worker', worker) end
 end
-if #rows == 0 then return {'empty', next_ms} end
-return {'moved', next_ms, rows}
+if #rows == 0 then return {'empty', next_ms()} end
+return {'moved', next_ms(), rows}

@@ -70,9 +70,9 @@ def _best_painted_s(programs: Sequence[tuple[Sequence[str], str]], times: int) -
     """For each program and its mark the shortest of some runs; they take turns, so that all meet the same machine."""
     spent: list[list[float]] = [[] for _ in programs]
     for _ in range(times):
-        for found, (command, mark) in zip(spent, programs, strict=True):
+        for number, (command, mark) in enumerate(programs):
             painted, _ = _in_terminal(command, lambda _pid: None, mark)
-            found += [painted] if painted else []
+            spent[number] += [painted] if painted else []
     return [min(found, default=None) for found in spent]
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rqtui.commands import documents, output
+from rqtui.commands.fields import form_of
 from rqtui.commands.looking import QUEUE
 from rqtui.commands.session import DONE, REFUSED, Session, command
 from rqtui.errors import Refused, UsageError
@@ -22,25 +23,11 @@ from rqtui.errors import Refused, UsageError
 if TYPE_CHECKING:
     from rqtui.engine import Engine
     from rqtui.model import Job, Outcome, Ref
-    from rqtui.scripts import Arg, Script
+    from rqtui.scripts import Script
 
 BATCH = 1000  # what one call of a script takes at most
 LOOK_UP = 100  # jobs per round trip, when they are named by id
 ALREADY = frozenset({"already", "done", "empty", "exists", "fine"})  # not done now, since it is so: a success
-_OURS = frozenset(
-    {"now_ms", "id", "token", "member", "place", "limit", "force"}
-)  # filled by options, or by what is found
-_YES = {
-    "1": True,
-    "true": True,
-    "yes": True,
-    "on": True,
-    "0": False,
-    "false": False,
-    "no": False,
-    "off": False,
-    "": False,
-}
 
 
 def register(app: typer.Typer) -> None:
@@ -100,7 +87,7 @@ def act(
         session.refuse_if_read_only(f"act {verb}")
     raw_ids = tuple(id.encode("utf-8", "surrogateescape") for id in ids or ())
     request = Request(ref, raw_ids, place, expression, everything, limit, dry_run, yes)
-    form = _form(script, fields or [])
+    form = form_of(script, fields or [])
     if force:
         _need(script, "force", "--force")
         form["force"] = True
@@ -270,10 +257,11 @@ def _act_on_queue(session: Session, engine: Engine, request: Request, script: Sc
     if columns == {"name", "value"}:
         outcomes = _configure(engine, request, script, form)
         return _write(session, request, script, outcomes, 0)
-    outcomes = list(_in_batches(engine, request, script, form))
-    if takes_place and request.everything and any(outcome.word == script.done_word for outcome in outcomes):
+    outcome = _in_batches(engine, request, script, form)
+    if takes_place and request.everything and outcome.word == script.done_word:
         engine.retire(request.ref)
-    return _write(session, request, script, outcomes, sum(int(o.values.get("moved", 0) or 0) for o in outcomes))  # type: ignore[call-overload]
+    moved = outcome.values.get("moved")
+    return _write(session, request, script, [outcome], moved if isinstance(moved, int) else 0)
 
 
 def _configure(engine: Engine, request: Request, script: Script, form: dict[str, object]) -> list[Outcome]:
@@ -289,26 +277,28 @@ def _configure(engine: Engine, request: Request, script: Script, form: dict[str,
     return [Outcome(script.name, b"", answer.word, answer.text, 0, answer.values)]
 
 
-def _in_batches(engine: Engine, request: Request, script: Script, form: dict[str, object]) -> Iterator[Outcome]:
-    """One call; for a verb with a limit that tells what is `left`, as many as it takes, to what was there at first."""
+def _in_batches(engine: Engine, request: Request, script: Script, form: dict[str, object]) -> Outcome:
+    """One call; of a verb with a limit that tells what is `left`, as many as it takes, to what was there at first."""
     if not any(arg.name == "limit" for arg in script.args):
-        yield from engine.act(script.name, request.ref, (), form)
-        return
-    wanted, done, is_first = request.limit, 0, True
+        [outcome] = engine.act(script.name, request.ref, (), form)
+        return outcome
+    wanted, done = request.limit, 0
+    first: Outcome | None = None
     with output.progress(script.name, wanted) as bar:
-        while wanted is None or done < wanted:
+        while True:
             size = BATCH if wanted is None else min(BATCH, wanted - done)
             [outcome] = engine.act(script.name, request.ref, (), {**form, "limit": size})
-            if is_first or outcome.moved:
-                yield outcome
-            left = outcome.values.get("left")
-            if not outcome.moved or not isinstance(left, int) or not left:
-                return
+            if first is not None and not outcome.moved:  # emptied by somebody else, or the link is gone
+                return first if outcome.word == "empty" else replace(outcome, values={"moved": done})
             done += outcome.moved
-            if wanted is None:
-                wanted = bar.total = done + left
-            is_first = False
             bar.step(outcome.moved)
+            left = outcome.values.get("left")
+            values = {**outcome.values, "moved": done} if done else outcome.values
+            first = replace(outcome, moved=done, values=values)
+            if wanted is None and isinstance(left, int):
+                wanted = bar.total = done + left
+            if not outcome.moved or not isinstance(left, int) or not left or done >= (wanted or 0):
+                return first
 
 
 # ── reserve and pull ─────────────────────────────────────────────────────────────────────────────────────────
@@ -373,6 +363,8 @@ def _write(
             rows = [[documents.text(o.id) or request.ref.queue, o.word, o.text] for o in outcomes]
             output.write_table(("id", "answer", "meaning"), rows)
         words = Counter(outcome.word for outcome in outcomes)
+        if moved > words[script.done_word]:  # a verb on a place answers once for all of them
+            words = Counter({script.done_word: moved})
         output.say(
             f"{script.name}: " + (" · ".join(f"{number} {word}" for word, number in words.items()) or "no job matches")
         )
@@ -382,49 +374,3 @@ def _write(
 def _need(script: Script, field: str, option: str) -> None:
     if not any(arg.name == field for arg in (*script.args, *script.each)):
         raise UsageError(f"{script.name} knows no {option}.")
-
-
-def _form(script: Script, given: Sequence[str]) -> dict[str, object]:
-    """`--set field=value` by the header's types; a field `…_ms` takes a duration, and may be named without `_ms`."""
-    args = {arg.name: arg for arg in (*script.args, *script.each) if arg.name not in _OURS}
-    if {"name", "value"} <= set(args):
-        return dict(_setting(each) for each in given)
-    form: dict[str, object] = {}
-    for each in given:
-        name, equals, value = each.partition("=")
-        name = name.strip().replace("-", "_")
-        in_seconds = name not in args and f"{name}_ms" in args
-        arg = args.get(f"{name}_ms" if in_seconds else name)
-        if not equals or arg is None:
-            known = ", ".join(args) or "it has none"
-            raise UsageError(f'--set {each}: {script.name} has no field "{name}"; its fields: {known}.')
-        form[arg.name] = _value(arg, value, in_seconds)
-    return form
-
-
-def _setting(given: str) -> tuple[str, object]:
-    name, equals, value = given.partition("=")
-    if not equals:
-        raise UsageError(f"--set {given}: write SETTING=VALUE; an empty value brings the default back.")
-    if name.endswith("_ms") and value.strip() and not value.strip().isdigit():
-        from rqtui import durations
-
-        return name, str(durations.parse(value, name))
-    return name, value
-
-
-def _value(arg: Arg, value: str, in_seconds: bool) -> object:
-    if arg.type in ("str", "bytes"):
-        return value
-    if arg.type == "bool":
-        if value.lower() not in _YES:
-            raise UsageError(f"--set {arg.name}: it is yes or no, not {value!r:.40}.")
-        return _YES[value.lower()]
-    if in_seconds or (arg.name.endswith("_ms") and value.strip()[-1:].isalpha()):
-        from rqtui import durations
-
-        return durations.parse(value, arg.name)
-    try:
-        return int(value) if arg.type == "int" else float(value)
-    except ValueError:
-        raise UsageError(f"--set {arg.name}: it is a number, not {value!r:.40}.") from None

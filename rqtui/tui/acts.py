@@ -96,12 +96,13 @@ class Tally:
     places: dict[str, Counter[str]] = field(default_factory=dict)
     ids: set[bytes] = field(default_factory=set)
     first: Outcome | None = None
+    last: Outcome | None = None
 
     def add(self, outcomes: Sequence[Outcome]) -> None:
         """Counts more answers."""
         for outcome in outcomes:
             text = outcome.text or outcome.word
-            self.first = self.first or outcome
+            self.first, self.last = self.first or outcome, outcome
             self.seen += 1
             self.moved += outcome.moved
             self.words[text] += outcome.moved or 1
@@ -117,6 +118,10 @@ class Tally:
     def is_refused(self) -> bool:
         """Whether nothing was done, since every answer was an error."""
         return bool(self.seen) and self.failed == self.seen and self.first is not None and self.first.word == "error"
+
+    def sentence_of_refusal(self) -> str:
+        """Why nothing was done."""
+        return self.first.text if self.first else ""
 
     def sentence(self) -> str:
         """`requeue: 37 × ready again · 3 × it is neither dead nor done (2 done, 1 reserved)`: the header's words."""

@@ -33,6 +33,7 @@ class Pane(Table):
         )
         self.ref, self.place = ref, place
         self.offset_wanted = 0
+        self.limit_wanted = 0
         self.whole_place = False
         self.jobs: dict[bytes, Job] = {}
         self.page: Page | None = None
@@ -46,7 +47,8 @@ class Pane(Table):
 
     def wish(self) -> PageWish:
         """The page that it needs now."""
-        return PageWish(self.ref, self.place.name, self.offset_wanted, max(20, self.size.height) + 2 * MARGIN)
+        limit = max(self.limit_wanted, max(20, self.size.height) + 2 * MARGIN)
+        return PageWish(self.ref, self.place.name, self.offset_wanted, limit)
 
     def show_page(self, page: Page, now_ms: int) -> None:
         """Draws a page; jobs of earlier pages stay known as long as they are marked or under the cursor."""
@@ -289,7 +291,7 @@ class Board(View):
     def on_table_wanted(self, event: Table.Wanted) -> None:
         """Another part of the list is needed."""
         if isinstance(event.table, Pane):
-            event.table.offset_wanted = max(0, event.offset - MARGIN)
+            event.table.offset_wanted, event.table.limit_wanted = event.offset, event.limit
             self.look_again()
 
     def on_table_opened(self, event: Table.Opened) -> None:

@@ -1,11 +1,13 @@
-"""The frame around every view: two lines above (where, how it is, what the loops do) and one below (the keys)."""
+"""The frame around every view: two lines above (where, how it is, what the loops do), a demo's strip and the keys below.
+
+What does not fit is said shorter, in steps, before anything is cut.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from textual.app import RenderResult
 from textual.content import Content
@@ -15,142 +17,230 @@ from rqtui.loops import Loop
 from rqtui.model import Queue, Rate, State
 from rqtui.tui import display
 
+Sides = tuple[Content, Content]
+RECENT_S = 5.0  # a loop's rate is that of the last seconds
+
+
+class Bar(Widget):
+    """Lines with a left and a right side, drawn again only where they changed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lines: list[Sides] = []
+
+    def show(self, *lines: Sides) -> None:
+        """Draws these lines."""
+        if len(lines) != len(self._lines) or not all(map(_is_same, lines, self._lines)):
+            self._lines = list(lines)
+            self.refresh()
+
+    def render(self) -> RenderResult:
+        """The lines, left and right."""
+        return Content("\n").join([spread(left, right, self.size.width) for left, right in self._lines])
+
+
+class Header(Bar):
+    """The two lines above."""
+
+    DEFAULT_CSS = "Header { dock: top; height: 2; padding: 0 1; }"
+
+
+class Strip(Bar):
+    """A demo's line: its keys, and how it goes."""
+
+    DEFAULT_CSS = "Strip { dock: bottom; height: 1; padding: 0 1; margin-bottom: 1; background: $raised; }"
+
+
+class Footer(Bar):
+    """The keys that mean something here, and whether changes are on."""
+
+    DEFAULT_CSS = "Footer { dock: bottom; height: 1; padding: 0 1; }"
+
+
+def _is_same(now: Sides, before: Sides) -> bool:
+    # Content's own == compares the letters only, and a dot that turns red has the same letter.
+    return now[0].is_same(before[0]) and now[1].is_same(before[1])
+
+
+def spread(left: Content, right: Content, width: int) -> Content:
+    """`left` and `right` at the edges of `width` cells; without room for both, `right` goes, then `left` is cut."""
+    if left.cell_length + right.cell_length + 1 > width:
+        room = width - right.cell_length - 1
+        if room < 12:
+            right, room = Content(), width
+        if left.cell_length > room:
+            left = left.truncate(max(1, room), ellipsis=True)
+    return Content.assemble(left, " " * max(0, width - left.cell_length - right.cell_length), right)
+
+
+def first_that_fits(candidates: Iterable[Sides], width: int) -> Sides:
+    """The first of these that has room, else the last."""
+    chosen = (Content(), Content())
+    for left, right in candidates:
+        chosen = (left, right)
+        if left.cell_length + right.cell_length + 2 <= width:
+            break
+    return chosen
+
+
+# -- above ------------------------------------------------------------------------------------------------------------
+
 
 @dataclass(frozen=True, slots=True)
 class Status:
     """What the first line says."""
 
     url: str
-    words: str
-    is_lost: bool = False
-    is_read_only: bool = False
-    lost_for_s: float = 0.0
+    words: str = ""
+    short_words: str = ""
     cost: str = ""
-    loops: tuple[str, ...] = ()
+    short_cost: str = ""
+    is_lost: bool = False
 
 
-class Header(Widget):
-    """Two lines of text; `left` and `right` of each, the right one cut first when there is no room."""
+def status_line(status: Status, loops: Mapping[str, Loop] | None, width: int) -> Sides:
+    """The first line of the header; `loops` is None where changes are off."""
 
-    DEFAULT_CSS = "Header { dock: top; height: 2; padding: 0 1; }"
+    def left(url: str, words: str) -> Content:
+        hue = "$state-dead" if status.is_lost else "$state-ready"
+        said = (f"  {words}" if words else "", "$state-dead" if status.is_lost else "$muted")
+        return Content.assemble(("● ", hue), (url, "$strong"), said)
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._lines: tuple[tuple[Content, Content], ...] = ()
+    def right(is_short: bool, cost: str) -> Content:
+        pieces = [loop_words(name, loop, is_short) for name, loop in (loops or {}).items()]
+        pieces = pieces or [Content.styled("loops off", "$muted")]
+        pieces += [Content.styled(cost, "$muted")] if cost else []
+        return Content("  " if is_short else "   ").join(pieces)
 
-    def show(self, lines: Sequence[tuple[Content, Content]]) -> None:
-        """Draws these lines, if they changed."""
-        if tuple(lines) != self._lines:
-            self._lines = tuple(lines)
-            self.refresh()
-
-    def render(self) -> RenderResult:
-        """The lines, left and right."""
-        width = self.size.width - 2
-        return Content("\n").join([spread(left, right, width) for left, right in self._lines])
-
-
-class Footer(Widget):
-    """One line: what the keys do here, grey where they cannot, and on the right whether changes are on."""
-
-    DEFAULT_CSS = "Footer { dock: bottom; height: 1; padding: 0 1; }"
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._keys: tuple[tuple[str, str, bool], ...] = ()
-        self._right = Content()
-
-    def show(self, keys: Sequence[tuple[str, str, bool]], right: Content) -> None:
-        """Draws keys (key, label, usable now), if they changed."""
-        if tuple(keys) != self._keys or right != self._right:
-            self._keys, self._right = tuple(keys), right
-            self.refresh()
-
-    def render(self) -> RenderResult:
-        """As many keys as fit; the last two (palette and help) always do."""
-        width = self.size.width - 2 - self._right.cell_length - 1
-        pieces = [
-            Content.assemble(
-                (key, "b $accented" if usable else "$frame"), " ", (label, "$muted" if usable else "$frame")
-            )
-            for key, label, usable in self._keys
-        ]
-        tail = pieces[-2:]
-        room = width - sum(piece.cell_length + 2 for piece in tail)
-        head = []
-        for piece in pieces[:-2]:
-            room -= piece.cell_length + 2
-            if room < 0:
-                break
-            head.append(piece)
-        return spread(Content("  ").join([*head, *tail]), self._right, self.size.width - 2)
+    url = display.safe(status.url)
+    bare = url.partition("://")[2] or url
+    return first_that_fits(
+        (
+            (left(url, status.words), right(False, status.cost)),
+            (left(url, status.short_words), right(False, status.short_cost)),
+            (left(url, status.short_words), right(True, status.short_cost)),
+            (left(bare, status.short_words), right(True, status.short_cost)),
+            (left(bare, status.short_words), right(True, "")),
+            (left(display.elide_middle(bare, 24), status.short_words), right(True, "")),
+            (left(display.elide_middle(bare, 24), "" if not status.is_lost else status.short_words), right(True, "")),
+        ),
+        width,
+    )
 
 
-def spread(left: Content, right: Content, width: int) -> Content:
-    """`left` and `right` at the edges of `width` cells; what does not fit is cut from the left one's end."""
-    room = width - right.cell_length
-    if room < 8:
-        right, room = Content(), width
-    if left.cell_length > room - 1:
-        left = left.truncate(max(1, room - 1), ellipsis=True)
-    return Content.assemble(left, " " * max(0, width - left.cell_length - right.cell_length), right)
-
-
-def loop_words(name: str, loop: Loop | None, is_narrow: bool) -> Content:
-    """What a loop does: `dispatch ▶ 118/s`, `reap ■ off`, `reap ▶ ! Redis is away`."""
-    label = {"dispatch": "dsp", "reap": "reap"}[name] if is_narrow else name
-    if loop is None:
-        return Content.styled(f"{label} off", "$muted")
+def loop_words(name: str, loop: Loop, is_short: bool) -> Content:
+    """What a loop does: `dispatch ▶ 118/s`, `reap ■ off`, `reap ▶ waits 5s`."""
+    label = {"dispatch": "dsp"}.get(name, name) if is_short else name
     if not loop.is_running:
         return Content.assemble((f"{label} ", "$muted"), ("■ off", "$state-reserved"))
     rounds = list(loop.rounds)
     if rounds and rounds[-1].error:
         return Content.assemble((f"{label} ", "$muted"), (f"▶ waits {rounds[-1].wait_s:.0f}s", "$state-dead"))
-    now = time.time()
-    steps = [step for done in rounds for step in done.steps if now - step.at_s <= 5]
-    moved = sum(step.moved for step in steps) / 5
-    last = max((step.at_s for done in rounds for step in done.steps if step.moved), default=0.0)
-    words = display.rate(moved) if moved else (f"{display.age((now - last) * 1000)} ago" if last else "idle")
+    now, moved, last = time.time(), 0, 0.0
+    for done in reversed(rounds):
+        for step in done.steps:
+            if step.moved:
+                moved += step.moved if now - step.at_s <= RECENT_S else 0
+                last = max(last, step.at_s)
+        if last and now - last > RECENT_S:
+            break  # the newest stand last: what comes now is older
+    ago = "" if is_short else " ago"
+    words = display.rate(moved / RECENT_S) if moved else (display.age((now - last) * 1000) + ago if last else "idle")
     return Content.assemble(
         (f"{label} ", "$muted"), ("▶ ", "$state-ready"), (words, "$state-ready" if moved else "$data")
     )
 
 
-def status_line(status: Status, loops: dict[str, Any], width: int) -> tuple[Content, Content]:
-    """The first line of the header."""
-    narrow = width < 100
-    dot = ("● ", "$state-dead" if status.is_lost else "$state-ready")
-    left = Content.assemble(
-        dot, (display.safe(status.url), "$strong"), "  ", (status.words, "$state-dead" if status.is_lost else "$muted")
-    )
-    pieces = [loop_words(name, loop, narrow) for name, loop in loops.items()]
-    if status.cost:
-        pieces.append(Content.styled(status.cost, "$muted"))
-    return left, Content("   " if not narrow else "  ").join(pieces)
-
-
-def queue_line(queue: Queue, rate: Rate, width: int) -> tuple[Content, Content]:
+def queue_line(queue: Queue, rate: Rate, width: int) -> Sides:
     """The second line on a board: the states' counts, and how fast it goes."""
-    wide = width >= 120
-    pieces: list[Content] = [Content.styled(display.safe(queue.name), "b $strong")]
+    name = Content.styled(display.elide_middle(display.safe(queue.name), max(12, width // 4)), "b $strong")
+    paused = Content.styled("   paused", "$state-reserved") if queue.paused else Content()
+    drains = rate.drains_s(queue.count("ready"))
+    in_ = Content.assemble(("in ", "$muted"), display.rate(rate.in_s))
+    out = Content.assemble(("out ", "$muted"), display.rate(rate.out_s))
+
+    def spark(cells: int) -> Content:
+        shown = display.sparkline(rate.history[-cells:], cells) if any(rate.history) else ""
+        return Content.styled(shown, "$state-ready")
+
+    def speed(cells: int, *more: Content) -> Content:
+        return Content("  ").join([piece for piece in (*more, out, spark(cells)) if piece.cell_length])
+
+    until = [Content.assemble(("drains in ", "$muted"), display.age(drains * 1000))] if drains is not None else []
+    words, arrows = _counts(queue, True), _counts(queue, False)
+    return first_that_fits(
+        (
+            (Content.assemble(name, "   ", words, paused), speed(20, *until, in_)),
+            (Content.assemble(name, "   ", words, paused), speed(12, in_)),
+            (Content.assemble(name, "  ", arrows, paused), speed(12, *until)),
+            (Content.assemble(name, "  ", arrows, paused), speed(8)),
+            (Content.assemble(name, "  ", arrows, paused), Content("")),
+        ),
+        width,
+    )
+
+
+def _counts(queue: Queue, has_words: bool) -> Content:
+    """`scheduled 3 901   ready 12 431 …`, or `901 ▸ 12.4k ▸ 64 ▸ 1.2M × 9.9k`."""
+    pieces: list[Content] = []
     for state in State:
         counts = [count for count in queue.counts if count.state is state]
         if not counts:
             continue
         number, exact = sum(c.count for c in counts), all(c.exact for c in counts)
-        text = display.count(number, exact, 9) if wide else display.short_count(number, exact)
         hue = f"$state-{state}" if number else "$muted"
-        pieces.append(Content.assemble((f"{state} " if wide else "", "$muted"), (text, hue)))
-    left = Content("   " if wide else "  ").join(pieces)
-    if queue.paused:
-        left = Content.assemble(left, "  ", ("paused", "$state-reserved"))
-    drains = rate.drains_s(queue.count("ready"))
-    words = [Content.assemble(("in ", "$muted"), display.rate(rate.in_s))] if wide else []
-    words.append(Content.assemble(("out ", "$muted"), display.rate(rate.out_s)))
-    if any(rate.history):
-        words.append(
-            Content.styled(display.sparkline(rate.history[-20 if wide else -12 :], 20 if wide else 12), "$state-ready")
-        )
-    if wide and drains is not None:
-        words.append(Content.assemble(("drains in ", "$muted"), display.age(drains * 1000)))
-    return left, Content("  ").join(words)
+        if has_words:
+            pieces.append(Content.assemble((f"{state} ", "$muted"), (display.count(number, exact, 9), hue)))
+            continue
+        sign = "" if not pieces else (" × " if state is State.DEAD else " ▸ ")
+        pieces.append(Content.assemble((sign, "$muted"), (display.short_count(number, exact), hue)))
+    return Content("   " if has_words else "").join(pieces)
+
+
+def totals_line(number: int, rate: Rate, right: str) -> Sides:
+    """The second line on the overview: what all queues do together."""
+    share = 100 * rate.failed_s / (rate.out_s + rate.failed_s) if rate.failed_s else 0.0
+    failing = (f"{share:.1f} %", "$state-dead") if share else (display.ZERO, "$data")
+    left = Content.assemble(
+        (f"{display.count(number)} {'queue' if number == 1 else 'queues'}", "b $strong"),
+        ("   in ", "$muted"),
+        display.rate(rate.in_s),
+        ("   out ", "$muted"),
+        display.rate(rate.out_s),
+        ("   failing ", "$muted"),
+        failing,
+    )
+    return left, Content.styled(right, "$muted")
+
+
+# -- below ------------------------------------------------------------------------------------------------------------
+
+Key = tuple[str, str, bool]  # as it is read, its label, usable now
+
+
+def keys_line(keys: Sequence[Key], last: Sequence[Key], mode: Content, width: int) -> Sides:
+    """As many keys as have room, and always the `last` ones."""
+    tail = [_key(*key) for key in last]
+    room = width - mode.cell_length - 2 - sum(piece.cell_length + 2 for piece in tail)
+    head = []
+    for piece in (_key(*key) for key in keys):
+        room -= piece.cell_length + 2
+        if room < 0:
+            break
+        head.append(piece)
+    return Content("  ").join([*head, *tail]), mode
+
+
+def _key(key: str, label: str, is_usable: bool) -> Content:
+    return Content.assemble((key, "b $accented" if is_usable else "$frame"), (f" {label}", "$muted" if is_usable else "$frame"))
+
+
+def strip_line(keys: Sequence[tuple[str, str]], figures: Sequence[str], alarm: str, width: int) -> Sides:
+    """A demo's keys on the left, and as many of its figures as have room on the right, the first ones longest."""
+    left = Content("  ").join([_key(key, label, True) for key, label in keys])
+    alarmed = [Content.styled(alarm, "b $state-dead")] if alarm else []
+
+    def right(number: int) -> Content:
+        return Content("   ").join([*alarmed, *(Content.styled(each, "$data") for each in figures[:number])])
+
+    return first_that_fits(((left, right(number)) for number in range(len(figures), -1, -1)), width)

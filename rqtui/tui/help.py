@@ -1,8 +1,10 @@
-"""Pages and sentences of the screen that are made from the tables: help, loops, questions, the diagnosis."""
+"""Pages and sentences of the screen that are made from the tables: help, loops, questions, the diagnosis, the demo."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
 
 from textual.content import Content
 
@@ -10,9 +12,12 @@ from rqtui.loops import Loop
 from rqtui.model import State
 from rqtui.tui import display, keys
 from rqtui.tui.view import Target
-from rqtui.verbs import Field, Verb
+from rqtui.verbs import Verb
 
-QUEUE_FIELD = Field("queue", "queue", default="default")
+if TYPE_CHECKING:
+    from rqtui.scenarios.scenario import Scenario
+
+_KEY = 16  # cells for a key
 
 
 def what(target: Target, total: int) -> str:
@@ -24,56 +29,110 @@ def what(target: Target, total: int) -> str:
     return f"{len(target.jobs)} marked jobs"
 
 
+def question(verb: Verb, target: Target, total: int, queue: str) -> str:
+    """The title of a question: `Delete 3 marked jobs`, `New job in mail`."""
+    if verb.name == "enqueue":
+        return f"New job in {queue}" if queue else "New job"
+    if verb.scope == "place":
+        return f"{verb.question or verb.label.capitalize()} {target.place} of {queue}"
+    asked = verb.question or verb.label.capitalize()
+    return f"{asked}: {what(target, total)}" if verb.scope == "job" else f"{asked} {queue}"
+
+
 def question_lines(verb: Verb, target: Target, total: int, url: str) -> list[Content]:
     """What, how many, where, what is lost."""
     if not target.ref:
         return []
-    where = f"{target.ref.queue}" + (f" · {target.place}" if verb.scope != "queue" else "")
-    lines = [Content.assemble(("where  ", "$muted"), display.safe(where), ("  on ", "$muted"), display.safe(url))]
+    lines = []
+    if verb.name != "enqueue":
+        where = display.safe(target.ref.queue) + (f" · {target.place}" if verb.scope != "queue" else "")
+        lines.append(Content.assemble(("where  ", "$muted"), where, ("  on ", "$muted"), display.safe(url)))
     if verb.scope == "job":
         lines.append(Content.assemble(("what   ", "$muted"), what(target, total)))
+        if len(target.jobs) > 1:
+            names = ", ".join(display.job_id(job.id, 16) for job in target.jobs[:3])
+            more = f" and {len(target.jobs) - 3} more" if len(target.jobs) > 3 else ""
+            lines.append(Content.assemble(("       ", "$muted"), (names + more, "$muted")))
     held = target.place == State.RESERVED or any(job.state is State.RESERVED for job in target.jobs)
-    if held and verb.name in ("delete", "kill"):
+    if held and verb.name in ("delete", "kill", "purge"):
         lines.append(Content.styled("A worker holds it: its answer will change nothing.", "$state-reserved"))
     if verb.lost:
         lines.append(Content.assemble(("lost   ", "$muted"), (verb.lost, "$state-dead")))
-    lines.append(Content())
+    if lines:
+        lines.append(Content())
     return lines
 
 
-def diagnosis(url: str, error: str) -> Content:
-    """What the screen says while there has never been an answer."""
+def diagnosis(url: str, error: str, next_s: float) -> Content:
+    """What the screen says while there has never been an answer: where it asked, what went wrong, when it asks again."""
     from rqtui import server
 
-    return Content.assemble(
-        ("No answer from Redis yet\n\n", "b $state-dead"),
-        (display.safe(server.mask(url)) + "\n\n", "$strong"),
-        (display.safe(error) + "\n\n", ""),
-        ("It is tried again by itself.  ", "$muted"),
-        ("r", "b $accented"),
-        (" tries now   ", "$muted"),
-        ("q", "b $accented"),
-        (" quits", "$muted"),
+    facts = [Content.assemble((f"{label:<10}", "$muted"), display.safe(value)) for label, value in _parts(url)]
+    return Content("\n").join(
+        [
+            Content.styled("No answer from Redis yet", "b $state-dead"),
+            Content(),
+            Content.styled(display.safe(server.mask(url)), "$strong"),
+            *facts,
+            Content(),
+            Content(display.safe(error)),
+            Content(),
+            Content.assemble(
+                (f"The next try is in {max(0, round(next_s))} s.   ", "$muted"),
+                ("r", "b $accented"),
+                (" tries now   ", "$muted"),
+                ("q", "b $accented"),
+                (" quits", "$muted"),
+            ),
+            Content.styled("Without a Redis: rqtui demo", "$muted"),
+        ]
     )
 
 
-def keys_page() -> Content:
-    """Every key, from the two tables."""
-    lines = [Content.styled("Looking: lowercase", "b $strong"), Content()]
-    for look in keys.LOOKS:
-        where = f"  ({', '.join(look.screens)})" if look.screens else ""
-        lines.append(Content.assemble((f"{keys.shown(look.keys):<16}", "b $accented"), look.help, (where, "$muted")))
-    lines += [
-        Content.assemble((f"{'j k g G PgUp Dn':<16}", "b $accented"), "move"),
-        Content(),
-        Content.styled("Changing: UPPERCASE", "b $strong"),
-        Content(),
+def _parts(url: str) -> list[tuple[str, str]]:
+    """Host, port, database, TLS and user of a URL that `connect` has accepted."""
+    parts = urlsplit(url)
+    if parts.scheme == "unix":
+        return [("socket", unquote(parts.path))]
+    user = unquote(parts.username or "") or ("default" if parts.password else "")
+    return [
+        ("host", parts.hostname or "localhost"),
+        ("port", str(parts.port or 6379)),
+        ("database", parts.path.strip("/") or "0"),
+        ("TLS", "yes" if parts.scheme == "rediss" else "no"),
+        ("login", f"{user}, with a password" if parts.password else (user or "none")),
     ]
+
+
+def keys_page(controls: Iterable[keys.Control] = ()) -> Content:
+    """Every key, from the two tables and a demo's strip."""
+    controls = tuple(controls)
+    lines = [Content.styled("Looking: lowercase", "b $strong")]
+    for look in keys.looks(with_demo=bool(controls)):
+        where = f"  {' and '.join(look.screens)}" if look.screens else ""
+        lines.append(_line(keys.shown(look.keys), look.help, where))
+    lines += [Content(), Content.styled("Changing: UPPERCASE", "b $strong")]
     for key in keys.VERB_KEYS:
         for verb in keys.verbs_of(key):
             takes = ", ".join(verb.takes) or f"the {verb.scope}"
-            asks = " · asks first" if verb.danger else ""
-            lines.append(Content.assemble((f"{key:<16}", "b $accented"), f"{verb.label:<14}", (takes + asks, "$muted")))
+            lines.append(_line(key, display.fit(verb.label, 14), takes + (" · asks first" if verb.danger else "")))
+    if controls:
+        lines += [Content(), Content.styled("The demo: digits and signs act on its workers, not on the queue", "b $strong")]
+        lines += [_line(control.key, display.fit(control.label, 14), control.text) for control in controls]
+    return Content("\n").join(lines)
+
+
+def _line(key: str, words: str, more: str) -> Content:
+    return Content.assemble((display.fit(key, _KEY), "b $accented"), words, (more, "$muted"))
+
+
+def demo_page(story: Scenario, url: str) -> Content:
+    """What to try in a scenario, and what to watch."""
+    lines = [Content.styled(story.summary, "$strong"), Content(), Content.styled("try", "b $strong")]
+    lines += [Content.assemble((display.fit(keys_, 9), "b $accented"), text) for keys_, text in story.tries]
+    lines += [Content(), Content.styled("watch", "b $strong")]
+    lines += [Content.assemble((" " * 9, ""), text) for text in story.watch]
+    lines += [Content(), Content.styled(f"The Redis of this demo: redis-cli -u {url}", "$muted")]
     return Content("\n").join(lines)
 
 
@@ -81,9 +140,10 @@ def loops_page(loops: Mapping[str, Loop]) -> Content:
     """The last steps of the loops that did something, newest first."""
     lines: list[Content] = []
     for loop in loops.values():
-        state = "running" if loop.is_running else "off"
-        lines.append(Content.assemble((loop.name, "b $strong"), (f"  {state}", "$muted")))
+        state = ("running", "$state-ready") if loop.is_running else ("off", "$state-reserved")
         rounds = list(loop.rounds)
+        waits = f"  rests {rounds[-1].wait_s:.1f} s" if rounds and loop.is_running else ""
+        lines.append(Content.assemble((loop.name, "b $strong"), "  ", state, (waits, "$muted")))
         if rounds and rounds[-1].error:
             lines.append(Content.styled(f"  {display.safe(rounds[-1].error)}", "$state-dead"))
         steps = [(step, done) for done in reversed(rounds) for step in done.steps if step.moved or step.error]
@@ -91,16 +151,11 @@ def loops_page(loops: Mapping[str, Loop]) -> Content:
             if step.error:
                 detail = Content.styled(display.safe(step.error), "$state-dead")
             else:
-                values = {
-                    name: value for name, value in step.values.items() if name not in ("moved", "next_ms") and value
-                }
+                values = {name: n for name, n in step.values.items() if name not in ("moved", "next_ms") and n}
                 more = ", ".join(f"{name} {value}" for name, value in values.items())
                 detail = Content.assemble(f"{step.moved} moved", (f"  {more}  {done.ms:.1f} ms", "$muted"))
-            lines.append(
-                Content.assemble(
-                    ("  " + display.clock(step.at_s * 1000), "$muted"), "  ", display.safe(step.ref.queue), "  ", detail
-                )
-            )
+            at = display.clock(step.at_s * 1000)
+            lines.append(Content.assemble((f"  {at}", "$muted"), "  ", display.safe(step.ref.queue), "  ", detail))
         if not steps:
             lines.append(Content.styled("  moved nothing yet", "$muted"))
         lines.append(Content())

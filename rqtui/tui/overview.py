@@ -1,17 +1,22 @@
-"""The overview: every queue a row."""
+"""The overview: every queue a row, and below them, where there is room, what happened lately."""
 
 from __future__ import annotations
 
 from textual.app import ComposeResult
+from textual.content import Content
+from textual.events import Resize
+from textual.widgets import Static
 
 from rqtui.model import Focus, Queue, Rate, Ref, Snapshot
-from rqtui.tui import queues
-from rqtui.tui.rows import Piece
+from rqtui.tui import chrome, happened, queues
+from rqtui.tui.rows import Piece, Row
 from rqtui.tui.table import Table
 from rqtui.tui.view import Target, View
 
 AT_ONCE = 100  # queues counted per tick; of more, those in sight and some of the others in turn
-IN_TURN = 40
+IN_TURN = 100  # a thousand queues: 3 ms of the server per tick, each counted anew within 20 s
+WITH_HAPPENED = 30  # rows of a terminal
+HAPPENED = 5  # lines of it
 
 
 class Overview(View):
@@ -25,55 +30,113 @@ class Overview(View):
         self._known: dict[Ref, Queue] = {}
         self._rates: dict[Ref, Rate] = {}
         self._order: list[Ref] = []
+        self._by_id: dict[str, Ref] = {}
+        self._rows: dict[Ref, tuple[object, Row]] = {}
         self._turn = 0
+        self._is_narrow = False
+        self._text = Content()
 
     def compose_view(self) -> ComposeResult:
-        """One table."""
-        yield Table(queues.COLUMNS, empty="no queues yet: N adds a job, or point rqtui at another Redis", id="queues")
+        """The table, and what happened."""
+        empty = "no queues yet: N adds a job, or point rqtui at another Redis"
+        yield Table(queues.columns(False), empty=empty, id="queues")
+        with Static("", id="happened", classes="pane") as pane:
+            pane.border_title = Content(" what happened ")
 
     def on_mount(self) -> None:
         """The keys go to the table."""
         self._table.set_title(Piece(" queues ", "strong"))
+        self._arrange()
         self._table.focus()
 
     @property
     def _table(self) -> Table:
         return self.query_one("#queues", Table)
 
+    def on_resize(self, _event: Resize) -> None:
+        """Short numbers on a narrow terminal."""
+        self._arrange()
+        self._draw()
+
+    def _arrange(self) -> None:
+        width, height = self.app.size
+        if (width < queues.NARROW) != self._is_narrow:
+            self._is_narrow = not self._is_narrow
+            self._table.set_columns(queues.columns(self._is_narrow))
+            self._rows.clear()
+        self.query_one("#happened").display = height >= WITH_HAPPENED
+
+    # -- what the app asks --------------------------------------------------------------------------------------------
+
     def focus_wish(self, refs: list[Ref]) -> Focus:
         """All queues while they are few; else those in sight and, in turn, some of the others."""
         if len(refs) <= AT_ONCE:
             return Focus(tuple(refs))
+        known = set(refs)
         first, last = self._table.in_sight
-        seen = [ref for ref in self._order[first:last] if ref in refs]
-        rest = [ref for ref in refs if ref not in seen]
-        turn = [rest[(self._turn + step) % len(rest)] for step in range(min(IN_TURN, len(rest)))] if rest else []
+        seen = [ref for ref in self._order[first:last] if ref in known]
+        turn = [refs[(self._turn + step) % len(refs)] for step in range(IN_TURN)]
         return Focus(tuple(dict.fromkeys([*seen, *turn])))
 
     def show(self, snapshot: Snapshot) -> None:
         """Draws what is known of every queue, in the order of the sort."""
-        self._turn += IN_TURN
         refs = self.cockpit.refs
         counted = {Ref(queue.layout, queue.name): queue for queue in snapshot.queues}
-        self._known = {ref: queue for ref, queue in {**self._known, **counted}.items() if ref in refs}
+        known = {**self._known, **counted}
+        self._known = {ref: known[ref] for ref in refs if ref in known}
         self._rates.update(snapshot.rates)
         if not self.is_frozen:
-            self._order = sorted(refs, key=lambda ref: queues.sort_key(self.sort, ref, self._known.get(ref)))
+            self._order = sorted(refs, key=self._sort_key)
+            self._by_id = {str(ref): ref for ref in self._order}
+            self._rows = {ref: self._rows[ref] for ref in self._order if ref in self._rows}
         self._draw()
+        if len(refs) > AT_ONCE:  # the next picture is about others
+            self._turn = (self._turn + IN_TURN) % len(refs)
+            self.cockpit.look_next(self.focus_wish(refs))
+
+    def _sort_key(self, ref: Ref) -> tuple[object, ...]:
+        return queues.sort_key(self.sort, ref, self._known.get(ref))
 
     def _draw(self) -> None:
-        rows = [queues.row(ref, self._known.get(ref), self._rates.get(ref)) for ref in self._order]
-        self._table.update(rows)
-        self._table.set_subtitle(
-            Piece(
-                f" {len(self._order)} queues · s sort: {self.sort}{' · frozen: p' if self.is_frozen else ''} ", "muted"
-            )
-        )
+        self._table.update([self._row(ref) for ref in self._order])
+        self._say()
+        self.show_happened()
+
+    def _row(self, ref: Ref) -> Row:
+        """The line of a queue, made anew only when what it shows is another: there may be a thousand."""
+        facts = (self._known.get(ref), self._rates.get(ref))
+        made = self._rows.get(ref)
+        if made is None or made[0] != facts:
+            made = self._rows[ref] = (facts, queues.row(ref, *facts, self._is_narrow))
+        return made[1]
+
+    def _say(self) -> None:
+        """Below the table: the whole verdict of the queue under the cursor, for where the column cuts it."""
+        ref = self.ref()
+        queue = self._known.get(ref) if ref else None
+        frozen = [Piece(" frozen: p ", "accented")] if self.is_frozen else []
+        said = queues.verdict(queue) if queue and queue.findings else ()
+        self._table.set_subtitle(*frozen, *([Piece(" "), *said, Piece(" ")] if said else []))
+
+    def show_happened(self) -> None:
+        """What the loops and this screen did lately."""
+        pane = self.query_one("#happened", Static)
+        if not pane.display:
+            return
+        text = happened.lines(self.cockpit.happened(HAPPENED), pane.content_size.width)
+        if not text.is_same(self._text):
+            self._text = text
+            pane.update(text, layout=False)
+
+    def second_line(self, _width: int) -> chrome.Sides:
+        """What all queues do together, and the sort."""
+        rates = [self._rates[ref] for ref in self._known if ref in self._rates]
+        total = Rate(sum(r.in_s for r in rates), sum(r.out_s for r in rates), sum(r.failed_s for r in rates))
+        return chrome.totals_line(len(self.cockpit.refs), total, f"s sort: {self.sort}")
 
     def ref(self) -> Ref | None:
         """The queue under the cursor."""
-        wanted = self._table.cursor_id
-        return next((ref for ref in self._order if str(ref) == wanted), None)
+        return self._by_id.get(str(self._table.cursor_id))
 
     def target(self) -> Target:
         """The queue under the cursor, for the verbs on queues."""
@@ -83,17 +146,16 @@ class Overview(View):
     def dim(self, is_dim: bool) -> None:
         """The connection is lost, or back."""
         self._table.dimmed = is_dim
+        self.query_one("#happened").set_class(is_dim, "-dimmed")
 
-    def totals(self) -> tuple[float, float, float]:
-        """In, out and failed per second, over all queues."""
-        rates = [self._rates[ref] for ref in self._known if ref in self._rates]
-        return sum(r.in_s for r in rates), sum(r.out_s for r in rates), sum(r.failed_s for r in rates)
+    # -- keys and events ------------------------------------------------------------------------------------------
 
     def action_sort(self) -> None:
         """The next sort."""
         self.sort = queues.SORTS[(queues.SORTS.index(self.sort) + 1) % len(queues.SORTS)]
-        self._order.sort(key=lambda ref: queues.sort_key(self.sort, ref, self._known.get(ref)))
+        self._order.sort(key=self._sort_key)
         self._draw()
+        self.cockpit.show_header()
 
     def on_table_opened(self, _event: Table.Opened) -> None:
         """Enter opens the board."""
@@ -103,4 +165,7 @@ class Overview(View):
 
     def on_table_moved(self, _event: Table.Moved) -> None:
         """Other keys may apply to another queue."""
+        self._say()
         self.app_keys_changed()
+        if len(self._order) > AT_ONCE:
+            self.look_soon()  # others may be in sight now

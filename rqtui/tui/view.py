@@ -6,6 +6,7 @@ and asks on what a verb would act (`target`).
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, cast
 
@@ -15,7 +16,7 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from rqtui.model import Focus, Job, Queue, Ref, Snapshot
-from rqtui.tui.chrome import Footer, Header
+from rqtui.tui.chrome import Footer, Header, Sides, Strip
 
 if TYPE_CHECKING:
     from rqtui.tui.app import Cockpit
@@ -43,7 +44,7 @@ class View(Screen[None]):
     def __init__(self) -> None:
         super().__init__()
         self._is_composed = False
-        self.header, self.footer = Header(), Footer()
+        self.header, self.footer, self.strip = Header(), Footer(), Strip()
         self._diagnosis, self._too_small = Static("", id="diagnosis"), Static("", id="too-small")
 
     @property
@@ -57,12 +58,14 @@ class View(Screen[None]):
         return self._is_composed and self.header in self.children
 
     def compose(self) -> ComposeResult:
-        """Header, the view itself, a sentence for the time without data, footer."""
+        """Header, the view itself, a sentence for the time without data, a demo's strip, footer."""
         yield self.header
         yield from self.compose_view()
         yield self._diagnosis
         yield self._too_small
         yield self.footer
+        self.strip.display = self.cockpit.demo is not None
+        yield self.strip
 
     def on_mount(self) -> None:
         """From now on it can be drawn into."""
@@ -84,10 +87,14 @@ class View(Screen[None]):
         """What a verb would act on."""
         return Target()
 
+    def second_line(self, width: int) -> Sides:
+        """What the header's second line says."""
+        return Content(), Content()
+
     def dim(self, is_dim: bool) -> None:
         """The connection is lost, or back."""
 
-    def acted(self, ids: list[bytes]) -> None:
+    def acted(self, ids: Collection[bytes]) -> None:
         """Some jobs were acted on."""
 
     def diagnose(self, words: Content | None) -> None:

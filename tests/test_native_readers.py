@@ -1,0 +1,87 @@
+"""What the readers of a native queue answer: pages, one job, counts, the roster of workers."""
+
+from __future__ import annotations
+
+import pytest
+from native_jobs import HOUR, LEASE, NOW, ask, body, history, key, line, plant_job, put, taken
+from redis import Redis
+
+
+def ids(client: Redis, place: str, offset: int, limit: int) -> list[bytes]:
+    return [row[0] for row in ask(client, "page", place=place, offset=offset, limit=limit, body_bytes=0).rows]
+
+
+def test_pages_go_through_a_place_in_its_order(any_client: Redis) -> None:
+    put(any_client, *(b"%d" % n for n in range(7)))
+    assert ids(any_client, "ready", 0, 3) == [b"0", b"1", b"2"]
+    assert ids(any_client, "ready", 3, 3) == [b"3", b"4", b"5"]
+    assert ids(any_client, "ready", 6, 3) == [b"6"]
+    assert ids(any_client, "ready", 7, 3) == []
+    assert ids(any_client, "ready", -1, 3) == [b"4", b"5", b"6"], "the last page"
+
+
+@pytest.mark.parametrize("size", [0, 10, 4096, 4097])
+def test_a_page_shows_the_beginning_of_a_body_and_touches_no_long_one(any_client: Redis, size: int) -> None:
+    text = b"z" * size
+    put(any_client, b"a", body=text, name="send invoice")
+    (row,) = ask(any_client, "page", place="ready", offset=0, limit=1, body_bytes=20).rows
+    head, shown_bytes, shown = row[2], row[3], row[4]
+    assert head.endswith(b" send invoice") and shown_bytes == size
+    assert shown == (b"" if size > 4096 else text[:20])
+    assert ask(any_client, "show", id=b"a", body_bytes=-1).values["body"] == text
+    assert ask(any_client, "show", id=b"a", body_bytes=size - 1 if size else 0).values["body"] == b""
+
+
+def test_a_page_shows_the_last_error(any_client: Redis) -> None:
+    plant_job(any_client, "dead", b"a", NOW, attempts=line(2), errors=history("first", "last" + "!" * 600))
+    plant_job(any_client, "dead", b"b", NOW + 1, errors=b"{garbled")
+    rows = ask(any_client, "page", place="dead", offset=0, limit=9, body_bytes=9).rows
+    assert [row[6] for row in rows] == [b"last" + b"!" * 496, b""]
+
+
+def test_a_record_that_cannot_be_read_spoils_no_page(any_client: Redis) -> None:
+    for n, damaged in enumerate((b"garbage", b"", b"\n", b"a b c d e f g h i j\nx")):
+        plant_job(any_client, "ready", b"%d" % n, n)
+        any_client.hset(key("jobs"), b"%d" % n, damaged)
+    any_client.zadd(key("ready"), {b"none": 9})
+    assert len(ids(any_client, "ready", 0, 9)) == 5
+    for id in ids(any_client, "ready", 0, 9):
+        assert ask(any_client, "show", id=id, body_bytes=-1).word == "shown"
+
+
+def test_show_tells_all_that_is_known_of_a_job(any_client: Redis) -> None:
+    plant_job(any_client, "reserved", b"a", NOW + LEASE, b"{}", line(2, "77", 5), history("boom"))
+    shown = ask(any_client, "show", id=b"a", body_bytes=-1).values
+    assert (shown["place"], float(shown["score"])) == ("reserved", NOW + LEASE)
+    assert (shown["body"], shown["line"], shown["errors"]) == (b"{}", line(2, "77", 5), history("boom"))
+
+
+def test_counts_tell_ages_and_what_is_late(any_client: Redis) -> None:
+    empty = ask(any_client, "counts").values
+    assert (empty["oldest_ms"], empty["due_ms"], empty["deadline_ms"], empty["paused_ms"]) == (-1, -1, -1, -1)
+    put(any_client, b"a", b"b", now_ms=NOW - 5000, ttr_ms=1000)
+    put(any_client, b"late", now_ms=NOW - 5000, delay_ms=1000)
+    put(any_client, b"later", delay_ms=HOUR)
+    taken(any_client, NOW - 5000)
+    found = ask(any_client, "counts").values
+    assert (found["scheduled"], found["ready"], found["reserved"]) == (2, 1, 1)
+    assert (found["oldest_ms"], found["overdue"], found["expired"]) == (5000, 1, 1)
+    assert (found["due_ms"], found["deadline_ms"]) == (NOW - 4000, NOW - 4000)
+    assert (found["enqueued"], found["reserved_ever"]) == (4, 1)
+
+
+def test_counts_tell_how_many_workers_live(any_client: Redis) -> None:
+    ask(any_client, "beat", worker="silent", ttl_ms=1000, now_ms=NOW - 1001)
+    ask(any_client, "beat", worker="alive", ttl_ms=1000, now_ms=NOW - 1000)
+    found = ask(any_client, "counts").values
+    assert (found["workers"], found["live"]) == (2, 1)
+    assert {row[0] for row in ask(any_client, "roster").rows} == {b"silent", b"alive"}
+
+
+def test_stats_begin_with_what_holds_now(any_client: Redis) -> None:
+    put(any_client, b"a", body=b"x")
+    put(any_client, b"b", now_ms=NOW + 60_000)
+    rows = ask(any_client, "stats", limit=1).rows
+    assert [minute for minute, _ in rows] == [0, (NOW + 60_000) - (NOW + 60_000) % 60_000]
+    assert "enqueued 2" in rows[0][1] and "enqueued 1" in rows[1][1]
+    assert body(any_client, b"a") == b"x"
