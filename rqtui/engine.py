@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from rqtui import health, scripts
 from rqtui.errors import ReadOnly, ServerError, UsageError
-from rqtui.layout import CHUNK, Ask, Layout, heard
+from rqtui.layout import CHUNK, Ask, Layout, heard, targets
 from rqtui.model import Cost, Finding, Focus, Job, Outcome, Page, Queue, Rate, Ref, Snapshot, Worker
 from rqtui.server import translated
 
@@ -166,19 +166,37 @@ class Engine:
         self, name: str, ref: Ref, place: str, form: Mapping[str, object] | None = None
     ) -> Iterator[list[Outcome]]:
         """Does a verb to every job that stands in `place` now, a chunk per step; those that come later are left."""
-        leaves = bool(self.layouts[ref.layout].script(name).sources)
+        if place in targets(self.layouts[ref.layout].script(name)):
+            yield from self._acts_on_those_who_stay(name, ref, place, form)
+            return
         page = self.page(ref, place, 0, CHUNK)
         total, seen, offset = page.total, 0, 0
         while page.jobs and seen < total:
             jobs = page.jobs[: total - seen]
             outcomes = self.act(name, ref, jobs, form)
             seen += len(jobs)
-            stayed = [o for o in outcomes if not (leaves and o.moved and o.values.get("place") != place)]
-            offset += len(stayed)
+            offset += sum(not outcome.moved for outcome in outcomes)
             yield outcomes
             if any(outcome.word in ("unknown", "not sent", "error") for outcome in outcomes):
                 return
             page = self.page(ref, place, offset, CHUNK)
+
+    def _acts_on_those_who_stay(
+        self, name: str, ref: Ref, place: str, form: Mapping[str, object] | None
+    ) -> Iterator[list[Outcome]]:
+        """For a verb that only moves jobs inside the place: all are listed first, since it changes their order."""
+        jobs: list[Job] = []
+        page = self.page(ref, place, 0, CHUNK)
+        while page.jobs and len(jobs) < page.total:
+            jobs += page.jobs
+            yield []
+            page = self.page(ref, place, len(jobs), CHUNK)
+        listed = list({job.id: job for job in jobs}.values())
+        for start in range(0, len(listed), CHUNK):
+            outcomes = self.act(name, ref, listed[start : start + CHUNK], form)
+            yield outcomes
+            if any(outcome.word in ("unknown", "not sent", "error") for outcome in outcomes):
+                return
 
     def announce(self, ref: Ref) -> None:
         """Writes a queue's name where discovery finds it at once, after its first job was accepted."""

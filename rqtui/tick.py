@@ -79,6 +79,11 @@ class _Call:
     function: Callable[[Engine], Any]
 
 
+@dataclass(frozen=True, slots=True)
+class _Cancel:
+    """All acts that are under way end here."""
+
+
 class Ticker:
     """Runs `engine` on a thread; `post` gets messages there and must be safe to call from a thread.
 
@@ -89,7 +94,7 @@ class Ticker:
         self.engine, self.post = engine, post
         self.interval_s = interval_s
         self._focus = Focus()
-        self._inbox: queue.SimpleQueue[_Act | _Call | None] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[_Act | _Call | _Cancel | None] = queue.SimpleQueue()
         self._tasks: list[tuple[_Act, Iterator[list[Outcome]]]] = []
         self._discovery: Iterator[Any] | None = None
         self._stop = threading.Event()
@@ -115,6 +120,10 @@ class Ticker:
         self._focus = focus
         self.refresh()
 
+    def look_next_at(self, focus: Focus) -> None:
+        """What the next pictures show, when they are due."""
+        self._focus = focus
+
     def refresh(self) -> None:
         """Takes a picture as soon as possible; many requests make one."""
         self._due_s = 0.0
@@ -138,8 +147,8 @@ class Ticker:
         self.refresh()
 
     def cancel(self) -> None:
-        """Ends acts between two chunks; what was done stays done."""
-        self._tasks.clear()
+        """Ends acts between two chunks; what was done stays done, and the last `Acted` of each follows."""
+        self._inbox.put(_Cancel())
 
     # -- the thread -----------------------------------------------------------------------------------------------
 
@@ -171,6 +180,8 @@ class Ticker:
                 self._due_s = min(self._due_s, time.monotonic())
             elif isinstance(request, _Call):
                 self._answer(request)
+            elif isinstance(request, _Cancel):
+                self._end_acts("stopped: the rest was not sent")
 
     def _begin(self, act: _Act) -> None:
         if self._failures:
@@ -229,6 +240,12 @@ class Ticker:
             return
         self.post(Acted(act.verb, act.ref, tuple(outcomes), len(act.jobs), False))
 
+    def _end_acts(self, why: str) -> None:
+        for act, steps in self._tasks:
+            steps.close()  # type: ignore[attr-defined]
+            self.post(Acted(act.verb, act.ref, (), len(act.jobs), True, why))
+        self._tasks.clear()
+
     def _lose(self, error: ServerError) -> None:
         now = time.monotonic()
         self._lost_s = self._lost_s or now
@@ -236,9 +253,5 @@ class Ticker:
         self._failures += 1
         self._discovery = None
         self._due_s = now + wait_s
-        for act, steps in self._tasks:
-            steps.close()  # type: ignore[attr-defined]
-            outcomes = tuple(Outcome(act.verb, job.id, "not sent", "Redis is away") for job in act.jobs)
-            self.post(Acted(act.verb, act.ref, outcomes, len(act.jobs), True, "Redis is away: the rest was not sent"))
-        self._tasks.clear()
+        self._end_acts("Redis is away: the rest was not sent")
         self.post(Lost(str(error), self._lost_s, self._due_s))

@@ -84,8 +84,8 @@ def work(
     """Run `command` for each job, up to `concurrency` at once, until `stop` is set; the counts of the outcomes.
 
     `burst` ends when nothing is ready, `max_jobs` after so many runs. After `stop` running commands have ten seconds to
-    finish; then they are ended and their jobs released. `report` is told of each run, one at a time. `output` is the file
-    descriptor that the commands' standard output goes to; our own when None.
+    finish; then they are ended and their jobs released. `report` is told of each run, one at a time. `output` is the
+    file descriptor that the commands' standard output goes to; our own when None.
     Raises UsageError when the command does not exist or an argument makes no sense.
     """
     _check(command, concurrency, max_jobs)

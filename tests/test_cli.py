@@ -328,6 +328,8 @@ def test_lines_are_put_in_batches_and_may_be_put_again(client: Redis, url: str, 
         ('{"body": 1, "delay": "soon"}', "line 1002: delay cannot be"),
         ('{"body": 1, "priority": "high"}', "line 1002: priority is a whole number"),
         ('{"body": 1, "id": 7}', "line 1002: id is text"),
+        (f'{{"body": 1, "id": "{"x" * 2_000_000}"}}', "line 1002: an id has 1 to 512 bytes; this one has 2000000"),
+        ('{"body": 1, "id": "\\ud800"}', "surrogate"),
         ('{"body": 1, "due": "noon"}', "line 1002: due cannot be"),
     ],
 )
@@ -673,10 +675,11 @@ def test_work_runs_a_command_per_job_and_settles_by_its_exit_code(client: Redis,
     assert "broken" in shown["error"]
 
 
-def test_sigterm_ends_a_worker_and_its_job_is_not_lost(client: Redis, url: str) -> None:
+def test_sigterm_lets_a_running_command_finish(client: Redis, url: str, tmp_path: Path) -> None:
     Queue("mail", client).put(1, id="a")
-    program = process(url, "work", "mail", "--", "sh", "-c", "sleep 0.3")
-    wait_until(lambda: client.zcard("rqtui:{mail}:reserved"), what="the job is at work")
+    begun = tmp_path / "begun"
+    program = process(url, "work", "mail", "--", "sh", "-c", f"touch {begun}; sleep 0.3")
+    wait_until(begun.exists, what="the command runs")  # a job that is only reserved would be given back instead
     program.terminate()
     program.communicate(timeout=15)
     assert program.returncode == 0

@@ -6,6 +6,7 @@ list with one shape for any number of such. Keys may be added to a document, as 
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -249,8 +250,6 @@ def test_health_has_the_exit_codes_of_monitoring_plugins(
 
 
 def test_a_watch_is_one_document_per_line(mail: Queue, url: str) -> None:
-    import json
-
     program = process(url, "snapshot", "mail", "--watch", "0.05", "--json")
     assert program.stdout is not None
     try:
@@ -282,3 +281,10 @@ def test_the_demo_and_the_bench_have_their_doors(url: str) -> None:
     assert shell(url, "demo", "nosuch", "--headless", "--seconds", "1").code == 2
     assert shell(url, "bench", "nosuch").code == 2
     assert {"delays", "poison", "rush"} <= {each["scenario"] for each in shell(url, "demo", "--list", "--json").json}
+
+
+def test_what_a_command_prints_does_not_disturb_the_lines_of_json(mail: Queue, url: str) -> None:
+    program = process(url, "work", "mail", "--burst", "--json", "--", "echo", "noise")
+    out, err = program.communicate(timeout=20)
+    assert [json.loads(line)["outcome"] for line in out.splitlines()] == ["acked"]
+    assert b"noise" in err

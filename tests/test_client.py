@@ -121,7 +121,8 @@ def test_the_name_of_a_queue_stands_on_the_list_after_the_first_put(queue: Queue
 
 
 @pytest.mark.parametrize(
-    "name", ["", "a b", "a{b", "a}b", "a\tb", "a\nb", "a\x00b", "a\x7fb", "x" * 201, "ü" * 101, "a\u00a0b", "a\ud800", 7]
+    "name",
+    ["", "a b", "a{b", "a}b", "a\tb", "a\nb", "a\x00b", "a\x7fb", "x" * 201, "ü" * 101, "a\u00a0b", "a\ud800", 7],
 )
 def test_a_name_that_is_none_is_refused_with_a_sentence(name: Any) -> None:
     with pytest.raises(UsageError, match="name"):
@@ -157,7 +158,9 @@ def test_a_name_that_is_none_is_refused_with_a_sentence(name: Any) -> None:
         ({"id": "\ud800"}, "UTF-8"),
     ],
 )
-def test_a_bad_option_is_refused_and_nothing_is_written(queue: Queue, client: Redis, options: dict[str, Any], says: str) -> None:
+def test_a_bad_option_is_refused_and_nothing_is_written(
+    queue: Queue, client: Redis, options: dict[str, Any], says: str
+) -> None:
     before = dump(client)
     with pytest.raises((UsageError, Refused), match=says):
         queue.put("x", **options)
@@ -196,7 +199,9 @@ def test_bytes_pass_any_codec_as_they_are(codec: Any) -> None:
     assert codec.encode(b"\x00\xff") == b"\x00\xff"
 
 
-@pytest.mark.parametrize(("codec", "body"), [(JSON, {1, 2}), (JSON, float("nan")), (JSON, "\ud800"), (MSGPACK, {1}), (BYTES, "x")])
+@pytest.mark.parametrize(
+    ("codec", "body"), [(JSON, {1, 2}), (JSON, float("nan")), (JSON, "\ud800"), (MSGPACK, {1}), (BYTES, "x")]
+)
 def test_a_body_that_a_codec_cannot_hold_gets_a_sentence(codec: Any, body: Any) -> None:
     with pytest.raises(CodecError, match=f"{codec.name} cannot encode"):
         codec.encode(body)
@@ -540,7 +545,9 @@ def test_a_worker_is_listed_while_it_consumes(queue: Queue, client: Redis) -> No
     assert client.hlen("rqtui:{mail}:workers") == 0
 
 
-@pytest.mark.parametrize("options", [{"batch": 0}, {"batch": 1001}, {"batch": "x"}, {"worker": "a\nb"}, {"worker": "x" * 300}, {"ttr": -1}])
+@pytest.mark.parametrize(
+    "options", [{"batch": 0}, {"batch": 1001}, {"batch": "x"}, {"worker": "a\nb"}, {"worker": "x" * 300}, {"ttr": -1}]
+)
 def test_a_bad_option_of_a_consumer_is_refused_at_once(queue: Queue, options: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         queue.consume(**options)
@@ -629,7 +636,9 @@ def test_a_consumer_on_a_key_of_another_program_ends_with_a_sentence(queue: Queu
 # Durability
 
 
-def test_a_durable_put_says_when_nothing_but_memory_holds_the_job(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_durable_put_says_when_nothing_but_memory_holds_the_job(
+    queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("rqtui.durability.TIMEOUT_MS", 50)
     with pytest.raises(ServerError, match="only in this server's memory"):
         queue.put(1, id="a", durable=True)

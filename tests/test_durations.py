@@ -60,7 +60,16 @@ def test_an_instant_is_an_aware_datetime_or_milliseconds_since_1970() -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [datetime(2026, 12, 1), datetime(9999, 1, 1, tzinfo=UTC), datetime(1, 1, 1, tzinfo=UTC), -1, 2**60, True, 1.5, "now"],
+    [
+        datetime(2026, 12, 1),
+        datetime(9999, 1, 1, tzinfo=UTC),
+        datetime(1, 1, 1, tzinfo=UTC),
+        -1,
+        2**60,
+        True,
+        1.5,
+        "now",
+    ],
 )
 def test_what_is_no_instant_gets_a_sentence(value: object) -> None:
     with pytest.raises(UsageError, match=r"^due .*\.$"):

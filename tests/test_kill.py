@@ -67,7 +67,9 @@ def test_workers_killed_at_random_lose_nothing(client: Redis, url: str, tmp_path
         assert kills >= 3
         assert set(ran) == set(ids)
         assert problems(client, "mail") == []
-        left = {name: count for name, count in queue.counts().items() if name in ("scheduled", "ready", "reserved", "dead")}
+        left = {
+            name: count for name, count in queue.counts().items() if name in ("scheduled", "ready", "reserved", "dead")
+        }
         assert left == {"scheduled": 0, "ready": 0, "reserved": 0, "dead": 0}
         assert client.hlen("rqtui:{mail}:jobs") == 0
         assert client.hlen("rqtui:{mail}:attempts") == 0

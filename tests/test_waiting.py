@@ -173,7 +173,9 @@ def restricted(client: Redis, url: str) -> Iterator[Callable[..., str]]:
 
 
 @pytest.mark.parametrize("rule", ["-client|unblock", "-client|id"])
-def test_where_nobody_may_be_unblocked_the_server_keeps_the_time(restricted: Callable[..., str], client: Redis, rule: str) -> None:
+def test_where_nobody_may_be_unblocked_the_server_keeps_the_time(
+    restricted: Callable[..., str], client: Redis, rule: str
+) -> None:
     with Queue("mail", restricted(rule)) as queue:
         queue.put("soon", delay="300ms")
         began = time.monotonic()
@@ -303,7 +305,9 @@ def test_a_consumer_that_holds_the_timer_passes_it_on_when_it_leaves(queue: Queu
     assert abs(runs[0] - due) < 0.2
 
 
-def test_fifty_idle_consumers_and_one_job_due_cost_less_than_a_hundred_calls(queue: Queue, client: Redis, url: str) -> None:
+def test_fifty_idle_consumers_and_one_job_due_cost_less_than_a_hundred_calls(
+    queue: Queue, client: Redis, url: str
+) -> None:
     runs: list[float] = []
     with consuming(url, 50, lambda _job: runs.append(time.monotonic())):
         blocked(client, 50)
@@ -319,7 +323,9 @@ def test_fifty_idle_consumers_and_one_job_due_cost_less_than_a_hundred_calls(que
     assert runs[0] - due < 0.2
 
 
-def test_quiet_and_stop_reach_a_worker_with_its_beat(queue: Queue, client: Redis, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_quiet_and_stop_reach_a_worker_with_its_beat(
+    queue: Queue, client: Redis, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("rqtui.heartbeat.WORKER_TTL_MS", 300)
     runs: list[str] = []
     with consuming(url, 1, lambda job: runs.append(job.body), worker="w"):

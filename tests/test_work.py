@@ -56,7 +56,9 @@ def background() -> Iterator[Any]:
     with ThreadPoolExecutor() as pool:
         stops: list[threading.Event] = []
 
-        def start(queue: Queue, command: list[str], **options: Any) -> tuple[Future[Mapping[str, int]], threading.Event]:
+        def start(
+            queue: Queue, command: list[str], **options: Any
+        ) -> tuple[Future[Mapping[str, int]], threading.Event]:
             stop = threading.Event()
             stops.append(stop)
             return pool.submit(work, queue, command, stop=stop, **options), stop
@@ -81,13 +83,19 @@ def test_a_command_gets_the_body_on_its_input_and_the_rest_in_its_environment(qu
 def test_the_arguments_never_pass_a_shell(queue: Queue, tmp_path: Path) -> None:
     out = tmp_path / "out"
     queue.put(1)
-    work(queue, [*python("import sys; open(sys.argv[1],'w').write(sys.argv[2])"), str(out), "$(id); `id` *"], burst=True)
+    work(
+        queue, [*python("import sys; open(sys.argv[1],'w').write(sys.argv[2])"), str(out), "$(id); `id` *"], burst=True
+    )
     assert out.read_text() == "$(id); `id` *"
 
 
 @pytest.mark.parametrize(
     ("code", "outcome", "place"),
-    [("pass", "acked", {}), ("raise SystemExit(75)", "released", {"ready": 1}), ("raise SystemExit(3)", "rejected", {"scheduled": 1})],
+    [
+        ("pass", "acked", {}),
+        ("raise SystemExit(75)", "released", {"ready": 1}),
+        ("raise SystemExit(3)", "rejected", {"scheduled": 1}),
+    ],
 )
 def test_the_exit_code_decides(queue: Queue, code: str, outcome: str, place: dict[str, int]) -> None:
     queue.put(1)
@@ -207,7 +215,9 @@ def test_a_command_that_does_not_finish_in_time_is_ended_and_its_job_released(
     assert job.attempt == 1
 
 
-def test_an_outcome_that_redis_could_not_be_told_is_told_later(client: Redis, url: str, tmp_path: Path, background: Any) -> None:
+def test_an_outcome_that_redis_could_not_be_told_is_told_later(
+    client: Redis, url: str, tmp_path: Path, background: Any
+) -> None:
     with Queue("mail", url) as direct, Proxy(url) as proxy, Queue("mail", proxy.url) as queue:
         direct.put(1, id="a")
         running, stop = background(queue, python("import time; time.sleep(0.5)"))
@@ -224,7 +234,9 @@ def test_an_outcome_that_redis_could_not_be_told_is_told_later(client: Redis, ur
     ("command", "options"),
     [([], {}), (["no-such-command-here"], {}), (["true"], {"concurrency": 0}), (["true"], {"max_jobs": 0})],
 )
-def test_what_makes_no_sense_is_refused_before_anything_is_taken(queue: Queue, command: list[str], options: Any) -> None:
+def test_what_makes_no_sense_is_refused_before_anything_is_taken(
+    queue: Queue, command: list[str], options: Any
+) -> None:
     queue.put(1)
     with pytest.raises(UsageError):
         work(queue, command, **options)

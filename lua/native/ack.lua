@@ -29,7 +29,6 @@ local keep_ms = tonumber(ARGV[2])
 local version, keep_default, unique, done_max, watch, last_minute =
   unpack(redis.call('HMGET', meta, 'version', 'keep_ms', 'unique_ms', 'done_max', 'events', 'minute'))
 local remembered, failures = redis.call('ZCARD', done), redis.call('HLEN', errors)
-redis.call('ZCARD', reserved)
 redis.call('HLEN', bodies)
 redis.call('XLEN', events)
 redis.call('XLEN', minutes)

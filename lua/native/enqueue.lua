@@ -28,8 +28,8 @@ local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local version, seq, watch, last_minute = unpack(redis.call('HMGET', meta, 'version', 'seq', 'events', 'minute'))
 local remembered, waiting = redis.call('ZCARD', done), redis.call('ZCARD', scheduled)
+local is_woken = redis.call('ZCARD', wake) > 0
 redis.call('ZCARD', ready)
-redis.call('ZCARD', wake)
 redis.call('HLEN', bodies)
 redis.call('HLEN', attempts)
 redis.call('HLEN', errors)
@@ -120,7 +120,7 @@ if minute > (tonumber(last_minute) or 0) then
   if #counters < 400 then note('XADD', minutes, 'MAXLEN', '~', 1440, minute .. '-0', unpack(counters)) end
 end
 note('HINCRBY', meta, 'enqueued', #new)
-if #to_ready > 0 or soonest < (tonumber(head[2]) or math.huge) then note('ZADD', wake, 0, 'wake') end
+if not is_woken and (#to_ready > 0 or soonest < (tonumber(head[2]) or math.huge)) then note('ZADD', wake, 0, 'wake') end
 if watch == 'on' or (tonumber(watch) or 0) > now_ms then
   for _, id in ipairs(new) do note('XADD', events, 'MAXLEN', '~', 10000, '*', 'verb', 'enqueue', 'id', id) end
 end

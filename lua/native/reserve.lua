@@ -34,8 +34,8 @@ local version, paused, token, ttr_default, max_default, watch, last_minute =
   unpack(redis.call('HMGET', meta, 'version', 'paused', 'token', 'ttr_ms', 'max_attempts', 'events', 'minute'))
 local due = tonumber(redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2] or math.huge)
 local deadline = tonumber(redis.call('ZRANGE', reserved, 0, 0, 'WITHSCORES')[2] or math.huge)
+local is_woken = redis.call('ZCARD', wake) > 0
 redis.call('ZCARD', dead)
-redis.call('ZCARD', wake)
 redis.call('HLEN', bodies)
 redis.call('HLEN', errors)
 redis.call('XLEN', events)
@@ -114,7 +114,7 @@ if minute > (tonumber(last_minute) or 0) then
 end
 note('HINCRBY', meta, 'reserved', #rows)
 if #deaths > 0 then note('HINCRBY', meta, 'dead', #deaths / 2) end
-if is_more or math.min(due, deadline) - now_ms <= 10000 then note('ZADD', wake, 0, 'wake') end
+if not is_woken and (is_more or math.min(due, deadline) - now_ms <= 10000) then note('ZADD', wake, 0, 'wake') end
 if watch == 'on' or (tonumber(watch) or 0) > now_ms then
   for _, id in ipairs(ids) do note('XADD', events, 'MAXLEN', '~', 10000, '*', 'verb', 'reserve', 'id', id, 'worker', worker) end
 end

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _FIELDS = ("body", "id", "name", "delay", "due", "priority", "ttr", "max_attempts", "backoff", "keep")
 _DURATIONS = ("delay", "ttr", "keep")
+ID_BYTES = 512  # as the scripts have it; checked here, so that a whole file is read before the first job is sent
 _NUMBERS = ("priority", "max_attempts")
 
 
@@ -108,7 +109,11 @@ def _write(session: Session, queue: str, puts: list[Put]) -> None:
 
 
 def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")
+    """A word of the command line, or of JSON, as the bytes it stood for."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise UsageError(f"{text!a:.40} holds half of a surrogate pair, which is no text.") from None
 
 
 def _body(word: str, is_raw: bool) -> bytes:
@@ -155,6 +160,8 @@ def _checked(given: dict[str, Any], where: str) -> dict[str, Any]:
     for name in ("id", "name"):
         if name in given and not isinstance(given[name], str):
             raise UsageError(f"{where}{name} is text, not {given[name]!r:.40}.")
+    if "id" in given and not 1 <= len(_bytes(given["id"])) <= ID_BYTES:
+        raise UsageError(f"{where}an id has 1 to {ID_BYTES} bytes; this one has {len(_bytes(given['id']))}.")
     if "delay" in given and "due" in given:
         raise UsageError(f"{where}delay and due exclude each other: give one of them.")
     try:

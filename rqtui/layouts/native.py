@@ -193,19 +193,16 @@ def _shown(queue: str, id: bytes, answers: Answers) -> Job | None:
 
 def _taken(queue: str, row: tuple[Any, ...]) -> Job:
     id, *lease, record, long_body = row
-    token, attempt, most, ttr_ms = lease or (b"", 0, None, None)
-    place = "reserved" if lease else "ready"
-    job = decode(queue, place, id, 0.0, record, b"")
     body = long_body or record.partition(b"\n")[2]
+    job = decode(queue, "reserved" if lease else "ready", id, 0.0, record, b"")
+    job = replace(job, body=body, body_bytes=len(body))
     if not lease:
-        return replace(job, body=body, body_bytes=len(body))
-    token_text = text(token) if isinstance(token, bytes) else token
-    reserved_ms = int(token_text) // 1000  # a token is the microsecond of the lease
+        return job
+    token, attempt, most, ttr_ms = lease
+    reserved_ms = int(token) // 1000  # a token is the microsecond of the lease
     return replace(
         job,
-        body=body,
-        body_bytes=len(body),
-        token=token_text.encode(),
+        token=token.encode(),
         attempts=attempt,
         max_attempts=most,
         ttr_ms=ttr_ms,

@@ -159,15 +159,6 @@ class Run:
 
     # -- the strip --------------------------------------------------------------------------------------------------
 
-    def strip(self) -> str:
-        """The strip in one line: figures, then the keys."""
-        now = self.status()
-        crew = f"{now.workers} workers" + (f", {now.stalled} hang" if now.stalled else "")
-        of = f" of {now.planned}" if now.planned else ""
-        pieces = [f"demo {self.scenario.name}", crew, f"{now.put}{of} put", f"{now.jobs_s:.1f}/s", f"×{now.speed:g}"]
-        keys_shown = " ".join(f"{control.key} {control.label}" for control in self.controls)
-        return " · ".join(pieces) + ("  REDIS IS CUT OFF" if now.is_cut else "") + f"   {keys_shown}"
-
     def press(self, name: str) -> str:
         """Do what the control of that name does; a sentence says what happened."""
         return self._presses[name]()
