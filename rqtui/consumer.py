@@ -21,6 +21,7 @@ from typing import Protocol, Self
 
 from redis import Redis
 
+from rqtui.durations import backoff_s
 from rqtui.errors import Denied, RqtuiError, ServerError, UsageError, WrongType
 from rqtui.heartbeat import Heartbeat
 from rqtui.job import Home, Job
@@ -30,7 +31,6 @@ from rqtui.waiting import BLOCK_S, Doorbell, Woken
 
 log = logging.getLogger("rqtui")
 
-BACKOFF_S = (1, 1, 2, 3, 5, 8, 13)
 BATCH = 100  # by default at most; 58 000 no-op jobs/s with 50, 60 000 with 100, 56 000 with 500
 MOST = 1000  # what the scripts take in one call
 BATCH_S = 0.1  # what a batch should take to handle: so long may a job wait behind others in one process …
@@ -182,7 +182,7 @@ class Consumer:
             except ServerError as error:
                 if step not in self._proven and isinstance(error, Denied | WrongType):
                     raise
-                pause_s = BACKOFF_S[min(failures, len(BACKOFF_S) - 1)]
+                pause_s = backoff_s(failures)
                 failures += 1
                 log.warning("queue %s: %s Trying again in %d s.", self._queue.name, error, pause_s)
                 self._is_holding_timer = False

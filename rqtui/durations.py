@@ -20,6 +20,13 @@ LATEST_MS = 9_007_199_254_740  # the year 2255; likewise
 _TEXT = re.compile(r"([0-9]+(?:\.[0-9]+)?|\.[0-9]+)\s*(ms|s|m|h|d)?", re.ASCII)
 _HOW = "write 500ms, 30s, 5m, 2h or 3d; a plain number means seconds"
 
+BACKOFF_S = (1, 1, 2, 3, 5, 8, 13)  # how everything here waits while Redis is away
+
+
+def backoff_s(failures: int) -> int:
+    """Seconds to wait before the next try, after so many failures in a row before this one."""
+    return BACKOFF_S[min(failures, len(BACKOFF_S) - 1)]
+
 
 def parse(value: Duration, what: str = "a duration") -> int:
     """Milliseconds in `value`, rounded to whole ones; `what` names it in errors.

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from rqtui import health, scripts
 from rqtui.errors import ReadOnly, ServerError, UsageError
-from rqtui.layout import CHUNK, Ask, Layout, heard, targets
+from rqtui.layout import CHUNK, Ask, Layout, heard, sources, targets
 from rqtui.model import Cost, Finding, Focus, Job, Outcome, Page, Queue, Rate, Ref, Snapshot, Worker
 from rqtui.server import translated
 
@@ -166,7 +166,8 @@ class Engine:
         self, name: str, ref: Ref, place: str, form: Mapping[str, object] | None = None
     ) -> Iterator[list[Outcome]]:
         """Does a verb to every job that stands in `place` now, a chunk per step; those that come later are left."""
-        if place in targets(self.layouts[ref.layout].script(name)):
+        script = self.layouts[ref.layout].script(name)
+        if not sources(script) or place in targets(script):
             yield from self._acts_on_those_who_stay(name, ref, place, form)
             return
         page = self.page(ref, place, 0, CHUNK)

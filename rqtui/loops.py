@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rqtui import scripts
+from rqtui.durations import backoff_s
 from rqtui.errors import RqtuiError, ServerError
 from rqtui.layout import Layout, heard
 from rqtui.model import Ref
 
-BACKOFF_S = (1, 1, 2, 3, 5, 8, 13)
 LOOK_S = 1.0  # the heads are looked at this often, in case something due sooner arrived
 LIMIT = 1000
 SLOW_MS = 5.0  # no batch keeps the server longer: the limit halves beyond, and doubles while full batches take half
@@ -120,7 +120,7 @@ class Loop:
         try:
             done = self._work()
         except Exception as error:
-            wait_s = BACKOFF_S[min(self._failures, len(BACKOFF_S) - 1)]
+            wait_s = backoff_s(self._failures)
             self._failures += 1
             if not isinstance(error, RqtuiError):
                 log.exception("%s: a step failed", self.name)

@@ -16,9 +16,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rqtui.engine import Engine
+from rqtui.durations import backoff_s
 from rqtui.errors import RqtuiError, ServerError
-from rqtui.loops import BACKOFF_S
 from rqtui.model import Focus, Job, Outcome, Ref, Snapshot
 
 DISCOVER_S = 30.0
@@ -26,9 +25,10 @@ DISCOVER_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Refreshed:
-    """A new picture."""
+    """A new picture, and what it was asked to show."""
 
     snapshot: Snapshot
+    focus: Focus
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,11 +219,12 @@ class Ticker:
                 for _chunk in self._discovery:
                     pass
                 self._discovery = None
-        snapshot = self.engine.snapshot(self._focus)
+        focus = self._focus
+        snapshot = self.engine.snapshot(focus)
         self._failures, self._lost_s = 0, 0.0
         wait_s = max(self.interval_s, 10 * snapshot.cost.ms / 1000)
         self._due_s = time.monotonic() + wait_s
-        self.post(Refreshed(snapshot))
+        self.post(Refreshed(snapshot, focus))
 
     def _step_task(self) -> None:
         act, steps = self._tasks[0]
@@ -249,7 +250,7 @@ class Ticker:
     def _lose(self, error: ServerError) -> None:
         now = time.monotonic()
         self._lost_s = self._lost_s or now
-        wait_s = BACKOFF_S[min(self._failures, len(BACKOFF_S) - 1)]
+        wait_s = backoff_s(self._failures)
         self._failures += 1
         self._discovery = None
         self._due_s = now + wait_s

@@ -45,6 +45,7 @@ class Doorbell:
         self._socket: Any = None  # that of the connection, as the selector knows it
         self._client_id: int | None = None  # None: nobody can be unblocked, so the server keeps the time
         self._may_unblock = True
+        self._is_watchable = True
         self._asked_s: float | None = None  # since when a BZPOPMIN is under way
         self._asks_s = BLOCK_S
         self._read_fd, self._write_fd = os.pipe()
@@ -67,6 +68,8 @@ class Doorbell:
         if timer_s is not None and timer_s <= UNBLOCK_LAG_S and self._asked_s is None:
             return Woken.INTERRUPTED if self.pause(timer_s, stop) else Woken.TIMER
         with self._errors_translated():
+            if not self._connect():
+                return self._wait_in_slices(until_s, stop)
             self._ask(timer_s)
             if self._client_id is None:
                 until_s = None  # the server's own time-out is the timer
@@ -85,9 +88,7 @@ class Doorbell:
         while True:
             if stop is not None and stop.is_set():
                 return True
-            left_s = until_s - time.monotonic()
-            if left_s <= 0:
-                return False
+            left_s = max(0.0, until_s - time.monotonic())
             look_s = left_s if stop is None else min(left_s, LOOK_S)
             # Not the selector: the socket of a BZPOPMIN under way would end each turn at once.
             with selectors.DefaultSelector() as pipe:
@@ -95,6 +96,8 @@ class Doorbell:
                 if pipe.select(look_s):
                     self._drain()
                     return True
+            if left_s == 0:
+                return False
 
     def withdraw(self) -> None:
         """End the BZPOPMIN under way, and put a marker back that it took at the last moment: others wait for it."""
@@ -131,20 +134,35 @@ class Doorbell:
     def _ask(self, timer_s: float | None) -> None:
         if self._asked_s is not None:
             return
-        connection = self._connected()
         self._asks_s = BLOCK_S
         if self._client_id is None and timer_s is not None:
             self._asks_s = max(0.01, min(BLOCK_S, timer_s))  # 0 would mean for ever
-        connection.send_command("BZPOPMIN", self._key, f"{self._asks_s:.3f}", check_health=False)
+        self._connection.send_command("BZPOPMIN", self._key, f"{self._asks_s:.3f}", check_health=False)
         self._asked_s = time.monotonic()
 
-    def _connected(self) -> Any:
+    def _wait_in_slices(self, until_s: float | None, stop: threading.Event | None) -> Woken:
+        """What `wait` does on fakeredis inside this process, whose connections have no socket to watch."""
+        end_s = time.monotonic() + BLOCK_S
+        while (now_s := time.monotonic()) < end_s:
+            if until_s is not None and now_s >= until_s:
+                return Woken.TIMER
+            if self.pause(0, stop):
+                return Woken.INTERRUPTED
+            left_s = min(LOOK_S, end_s - now_s, LOOK_S if until_s is None else until_s - now_s)
+            if self._client.bzpopmin(self._key, timeout=max(0.01, left_s)):
+                return Woken.MARKER
+        return Woken.NOTHING
+
+    def _connect(self) -> bool:
+        """Have a connection whose socket can be watched; False where there are none such."""
         connection = self._connection
+        if not self._is_watchable:
+            return False
         if connection is None:
             pool: Any = self._client.connection_pool
             connection = self._connection = pool.get_connection()
         elif self._socket is not None and connection._sock is self._socket:
-            return connection
+            return True
         self._disconnect()
         connection.connect()
         try:
@@ -154,9 +172,12 @@ class Doorbell:
             self._client_id = None
         if not self._may_unblock:
             self._client_id = None
-        self._socket = connection._sock
-        self._selector.register(self._socket, selectors.EVENT_READ)
-        return connection
+        try:
+            self._selector.register(connection._sock, selectors.EVENT_READ)
+            self._socket = connection._sock
+        except (PermissionError, ValueError):
+            self._is_watchable = False
+        return self._is_watchable
 
     def _ready(self, until_s: float | None, stop: threading.Event | None) -> Woken:
         """MARKER: a reply stands on the socket; NOTHING: look again."""

@@ -17,7 +17,7 @@ class Model(State):
     """A queue, and what each verb does to it."""
 
     def enqueue(self, rows: Sequence[dict[str, Any]]) -> list[Said]:
-        nearest, moved, ready = self.next_due(), [], False
+        nearest, moved = self.next_due(), []
         said: list[Said] = []
         for row in rows:
             id, done = row["id"], self.places["done"]
@@ -31,12 +31,10 @@ class Model(State):
             self.records[id] = {"enqueued": self.now_ms, "due": due, "priority": row.get("priority") or 0} | own
             self.records[id] |= {"name": row.get("name") or "", "body": row["body"]}
             is_later = due is not None and due > self.now_ms
-            self.move(
-                id, "scheduled" if is_later else "ready", due if is_later else self.arrival(row.get("priority") or 0)
-            )
+            score = due if is_later else self.arrival(row.get("priority") or 0)
+            self.move(id, "scheduled" if is_later else "ready", score)
             self.wake |= not is_later or due < nearest
             moved.append(id)
-            ready |= not is_later
             said.append("moved")
         if moved:
             self.meta |= {"version": 1, "seq": self.meta.get("seq", 0)}

@@ -1,6 +1,6 @@
 """Random verbs against a plain Python model of the queue: after each step every key of Redis means what the model says.
 
-The short profile runs each time; `pytest -m long` (or RQTUI_LONG=1) runs many more and longer ways.
+The short profile runs each time; with RQTUI_LONG=1 in the environment many more and longer ways are tried.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from fakeredis import FakeRedis
 from keyspace import age
 from proxy import Proxy
 from redis import Redis
@@ -340,8 +341,9 @@ def test_quiet_and_stop_reach_a_worker_with_its_beat(
     assert queue.counts()["ready"] == 1
 
 
-def test_a_consumer_waits_on_fakeredis_too(fake_server: Any) -> None:
-    with Queue("fake", fake_server.url) as queue:
+@pytest.mark.parametrize("is_in_process", [False, True])
+def test_a_consumer_waits_on_fakeredis_too(fake_server: Any, is_in_process: bool) -> None:
+    with Queue("fake", FakeRedis() if is_in_process else fake_server.url) as queue:
         queue.client.flushall()
         queue.put_many([1, {"body": 2, "delay": "300ms"}])
         seen = []

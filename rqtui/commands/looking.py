@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 PAGE = 500  # jobs per round trip
 SCAN = 100_000  # jobs that a filter looks through in one call; `next` tells where to go on
-BACKOFF_S = (1, 1, 2, 3, 5, 8, 13)
 
 QUEUES = Annotated[list[str] | None, typer.Argument(metavar="[QUEUE]...", help="Which queues; all when none is named.")]
 QUEUE = Annotated[str, typer.Argument(metavar="QUEUE", help="A queue, as NAME or LAYOUT:NAME.")]
@@ -62,7 +61,7 @@ def _watch(session: Session, queues: list[str] | None, watch_s: float) -> int:
                     pass
             found = _counted(session, engine, queues)
         except ServerError as error:
-            wait_s = BACKOFF_S[min(failures, len(BACKOFF_S) - 1)]
+            wait_s = backoff_s(failures)
             failures += 1
             output.say(f"{error} Next try in {wait_s} s.")
             time.sleep(wait_s)

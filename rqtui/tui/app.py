@@ -77,6 +77,7 @@ class Cockpit(Changes, App[None]):
         self.ticker = tick.Ticker(self.engine, self._post, interval_s)
         self.loops: dict[str, loops.Loop] = {}
         self.snapshot: Snapshot | None = None
+        self._pictured = Focus()
         self.lost: tick.Lost | None = None
         self.refs: list[Ref] = []
         self.changes: deque[happened.Entry] = deque(maxlen=REMEMBERED)
@@ -147,6 +148,7 @@ class Cockpit(Changes, App[None]):
         is_first = self.snapshot is None
         known = self.refs
         self.snapshot, self.refs = message.snapshot, list(self.engine.refs)
+        self._pictured = message.focus
         if was_lost or is_first:
             for drawn in self._views():
                 drawn.diagnose(None)
@@ -189,6 +191,10 @@ class Cockpit(Changes, App[None]):
     def target(self) -> Target:
         """What a verb would act on now."""
         return self.view.target() if self.view else Target()
+
+    def is_pictured(self, ref: Ref, id: bytes) -> bool:
+        """Whether the last picture was asked for this job."""
+        return self._pictured.job == (ref, id)
 
     def look_again(self) -> None:
         """Takes a picture of what the view on top wants."""
@@ -251,11 +257,12 @@ class Cockpit(Changes, App[None]):
         if self.demo is None:
             return Content(), Content()
         now = self.demo.status()
+        planned = f" of {display.count(now.planned, width=9)}" if now.planned else ""
         figures = [
             f"{now.workers} workers" + (f", {now.stalled} hang" if now.stalled else ""),
             f"×{now.speed:g}",
             f"{now.jobs_s:.1f}/s",
-            f"{display.count(now.put, width=9)}{f' of {display.count(now.planned, width=9)}' if now.planned else ''} put",
+            f"{display.count(now.put, width=9)}{planned} put",
         ]
         alarm = "Redis is cut off" if now.is_cut else ""
         return chrome.strip_line([*_strip_keys(self.demo.controls), ("d", "try")], figures, alarm, width)
@@ -265,7 +272,8 @@ class Cockpit(Changes, App[None]):
         view = self.view
         if view is None or not view.is_drawn:
             return
-        usable, grey = [], []
+        usable: list[chrome.Key] = []
+        grey: list[chrome.Key] = []
         for key in keys.VERB_KEYS:
             state = self.check_action("verb", (key,))
             if state is not False:

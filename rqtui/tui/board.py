@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Collection
 
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
 from textual.events import DescendantFocus, Resize
-from textual.widgets import Static
 
 from rqtui.layout import Layout
-from rqtui.model import Focus, Job, Page, PageWish, Place, Queue, Ref, Snapshot, State
-from rqtui.tui import display, jobs
+from rqtui.model import Focus, Job, Page, PageWish, Place, Queue, Rate, Ref, Snapshot, State
+from rqtui.tui import chrome, display, jobs
+from rqtui.tui.job import Text
 from rqtui.tui.rows import Piece
 from rqtui.tui.table import Table
 from rqtui.tui.view import Target, View
@@ -63,6 +62,11 @@ class Pane(Table):
         """The job under the cursor."""
         return self.jobs.get(self.cursor_id) if isinstance(self.cursor_id, bytes) else None
 
+    def is_known(self, id: object) -> bool:
+        """Whether that job is still in the place, as far as the loaded page tells."""
+        page = self.page
+        return page is None or page.total > len(page.jobs) or any(job.id == id for job in page.jobs)
+
     def chosen(self) -> list[Job]:
         """The marked jobs, or the one under the cursor."""
         marked = [self.jobs[id] for id in self.marks if isinstance(id, bytes) and id in self.jobs]
@@ -74,7 +78,6 @@ class Board(View):
     """One queue."""
 
     NAME = "board"
-    BINDINGS: ClassVar[list[BindingType]] = []
 
     def __init__(self, ref: Ref, layout: Layout) -> None:
         super().__init__()
@@ -82,6 +85,7 @@ class Board(View):
         ready = next((place for place in layout.places if place.state is State.READY), layout.places[0])
         self._current = ready.name
         self._queue: Queue | None = None
+        self._rate = Rate()
 
     def compose_view(self) -> ComposeResult:
         """The panes and the detail, next to each other; what does not fit is hidden."""
@@ -89,11 +93,11 @@ class Board(View):
             for place in self.layout_of_queue.places:
                 yield Pane(self.ref, place)
             with VerticalScroll(id="detail", classes="pane", can_focus=False):
-                yield Static("", id="detail-text")
+                yield Text("", id="detail-text")
 
     def on_mount(self) -> None:
         """The focus begins on ready."""
-        self.query_one("#detail").border_title = Content("job")
+        self.query_one("#detail").border_title = Content(" job ")
         self._arrange()
         self.pane().focus()
 
@@ -150,22 +154,28 @@ class Board(View):
         return pieces
 
     def _below(self, pane: Pane) -> list[Piece]:
-        first, last = pane.in_sight
+        """What the frame says below: as much as has room, the most pressing first."""
         total = pane.page.total if pane.page else 0
-        words = []
+        first, last = pane.in_sight
+        words: list[Piece] = []
         if pane.whole_place:
-            words.append(f"all {display.count(total, width=12)} chosen")
+            words.append(Piece(f"all {display.count(total, width=12)} chosen", "accented"))
         elif pane.marks:
-            gone = sum(1 for id in pane.marks if id not in pane.jobs)
-            words.append(f"{len(pane.marks)} marked" + (f" ({gone} gone)" if gone else ""))
-        hint = jobs.subtitle(self._queue, pane.place.state)
-        if hint:
-            words.append(hint)
-        if total and pane is self.pane():
-            words.append(f"{first + 1}-{last} of {display.count(total, width=12)}")
+            gone = sum(1 for id in pane.marks if not pane.is_known(id))
+            words.append(Piece(f"{len(pane.marks)} marked" + (f", {gone} gone" if gone else ""), "accented"))
         if self.is_frozen:
-            words.append("frozen: p")
-        return [Piece(f" {' · '.join(words)} ", "muted")] if words else []
+            words.append(Piece("frozen: p", "accented"))
+        words += [Piece(hint, style) for hint, style in jobs.hints(self._queue, pane.place.state)]
+        if total and pane is self.pane():
+            words.append(Piece(f"{first + 1}-{min(last, total)} of {display.count(total, width=12)}", "muted"))
+        room = pane.size.width - 4
+        said: list[Piece] = []
+        for word in words:
+            room -= display.cell_len(word.text) + 3
+            if room < 0 and said:
+                break
+            said += [Piece(" · " if said else " ", "muted"), word]
+        return [*said, Piece(" ")] if said else []
 
     # -- what the app asks ----------------------------------------------------------------------------------------
 
@@ -179,7 +189,10 @@ class Board(View):
 
     def show(self, snapshot: Snapshot) -> None:
         """Draws a new picture; while frozen the rows stand and only the counts run."""
-        self._queue = snapshot.queue(self.ref)
+        queue = snapshot.queue(self.ref)
+        if queue is None:
+            return  # a picture that was asked for by the view below
+        self._queue, self._rate = queue, snapshot.rates.get(self.ref) or Rate()
         if not self.is_frozen:
             for pane in self._shown():
                 page = snapshot.page(self.ref, pane.place.name)
@@ -195,18 +208,22 @@ class Board(View):
         job = self.pane().job()
         if job and snapshot.job and snapshot.job.id == job.id:
             job = snapshot.job
+        text = self.query_one("#detail-text", Text)
         if job is None:
-            self.query_one("#detail-text", Static).update(Content.styled("no job under the cursor", "$muted"))
+            text.show(Content.styled("no job under the cursor", "$muted"))
             return
-        encoding, text = jobs.body(job)
-        parts = [
-            jobs.properties(job, snapshot.taken_ms),
-            Content.assemble("\n", ("life-line", "b $strong")),
-            jobs.life_line(job, max(20, detail.size.width - 2)),
-            Content.assemble("\n", ("body", "b $strong"), ("  " + encoding, "$muted")),
-            text,
-        ]
-        self.query_one("#detail-text", Static).update(Content("\n").join(parts))
+        encoding, body = jobs.body(job)
+        text.show(
+            Content("\n").join(
+                [
+                    jobs.properties(job, snapshot.taken_ms),
+                    Content.styled("\nlife-line", "b $strong"),
+                    jobs.life_line(job, max(20, detail.content_size.width)),
+                    Content.assemble("\n", ("body", "b $strong"), (f"  {encoding}", "$muted")),
+                    body,
+                ]
+            )
+        )
 
     def target(self) -> Target:
         """What a verb would act on."""
@@ -215,12 +232,17 @@ class Board(View):
             self.ref, pane.place.name, () if pane.whole_place else tuple(pane.chosen()), pane.whole_place, self._queue
         )
 
+    def second_line(self, width: int) -> chrome.Sides:
+        """The queue's counts, and how fast it goes."""
+        return chrome.queue_line(self._queue, self._rate, width) if self._queue else super().second_line(width)
+
     def dim(self, is_dim: bool) -> None:
         """The connection is lost, or back."""
         for pane in self.panes():
             pane.dimmed = is_dim
+        self.query_one("#detail").set_class(is_dim, "-dimmed")
 
-    def acted(self, ids: list[bytes]) -> None:
+    def acted(self, ids: Collection[bytes]) -> None:
         """Takes the marks off jobs that were acted on."""
         pane = self.pane()
         pane.whole_place = False

@@ -1,4 +1,4 @@
-"""Changes: the half of the app that asks, sends verbs to the ticker, counts the answers and says what became of them."""
+"""Changes: the half of the app that asks, sends verbs to the ticker, counts the answers and puts them into words."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from textual.content import Content
 from rqtui import server, tick
 from rqtui.errors import UsageError
 from rqtui.model import Ref
-from rqtui.tui import acts, display, happened, help
+from rqtui.tui import acts, display, happened, help, keys
 from rqtui.tui.dialogs import Given, Question, Values
 from rqtui.tui.overview import Overview
 from rqtui.tui.view import Target
@@ -57,7 +57,7 @@ class Changes:
         """Whether a verb's key works now: False hides it, None shows it grey."""
         if self._app.settings.read_only:
             return False
-        if isinstance(self._app.view, Overview) and all(verb.scope == "job" for verb in acts.keys.verbs_of(key)):
+        if isinstance(self._app.view, Overview) and all(verb.scope == "job" for verb in keys.verbs_of(key)):
             return False
         if self._app.lost or self._app.snapshot is None:
             return None

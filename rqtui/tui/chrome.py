@@ -1,4 +1,4 @@
-"""The frame around every view: two lines above (where, how it is, what the loops do), a demo's strip and the keys below.
+"""The frame around every view: two lines above (where, how it is, what the loops do), a demo's strip, the keys below.
 
 What does not fit is said shorter, in steps, before anything is cut.
 """
@@ -232,7 +232,9 @@ def keys_line(keys: Sequence[Key], last: Sequence[Key], mode: Content, width: in
 
 
 def _key(key: str, label: str, is_usable: bool) -> Content:
-    return Content.assemble((key, "b $accented" if is_usable else "$frame"), (f" {label}", "$muted" if is_usable else "$frame"))
+    return Content.assemble(
+        (key, "b $accented" if is_usable else "$frame"), (f" {label}", "$muted" if is_usable else "$frame")
+    )
 
 
 def strip_line(keys: Sequence[tuple[str, str]], figures: Sequence[str], alarm: str, width: int) -> Sides:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from textual.app import ComposeResult, RenderResult
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
@@ -35,7 +35,7 @@ class Given:
 class Tick(Checkbox):
     """A checkbox that can be read without colours."""
 
-    def render(self) -> RenderResult:
+    def render(self) -> Content:
         """`[x] label` or `[ ] label`, as wide as Textual's own."""
         return Content.assemble(("[x] " if self.value else "[ ] ", "$accented"), self.label)
 

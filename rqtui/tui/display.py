@@ -238,6 +238,7 @@ def elide_middle(text: str, width: int, ellipsis: str = "…") -> str:
     return set_cell_size(text, room - room // 2) + ellipsis + _last(text, room // 2)
 
 
+_BOTH_ENDS = 12
 _GENERATED = re.compile(
     r"[0-9a-fA-F]{8}-?(?:[0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}"  # UUIDs, with and without dashes
     r"|[0-9a-f]{16,}"  # digests, ObjectIds (24)
@@ -246,12 +247,13 @@ _GENERATED = re.compile(
 
 
 def job_id(name: str | bytes, width: int, ascii_only: bool = False) -> str:
-    """A job's id in at most `width` cells: of a generated one the end (uuid7s share their start), else both ends."""
+    """A job's id in at most `width` cells: both ends, but only the end where that tells more apart: of a generated one
+    (uuid7s share their start), and where there is room for few letters."""
     text = safe(name, ascii_only)
     ellipsis = "~" if ascii_only else "…"
     if cell_len(text) <= width:
         return text
-    if width > 1 and _GENERATED.fullmatch(text):
+    if width > 1 and (width < _BOTH_ENDS or _GENERATED.fullmatch(text)):
         return ellipsis + _last(text, width - 1)
     return elide_middle(text, width, ellipsis)
 

@@ -64,7 +64,7 @@ def question_lines(verb: Verb, target: Target, total: int, url: str) -> list[Con
 
 
 def diagnosis(url: str, error: str, next_s: float) -> Content:
-    """What the screen says while there has never been an answer: where it asked, what went wrong, when it asks again."""
+    """What the screen says while there has never been an answer: where it asked, what went wrong, when it asks next."""
     from rqtui import server
 
     facts = [Content.assemble((f"{label:<10}", "$muted"), display.safe(value)) for label, value in _parts(url)]
@@ -117,7 +117,10 @@ def keys_page(controls: Iterable[keys.Control] = ()) -> Content:
             takes = ", ".join(verb.takes) or f"the {verb.scope}"
             lines.append(_line(key, display.fit(verb.label, 14), takes + (" · asks first" if verb.danger else "")))
     if controls:
-        lines += [Content(), Content.styled("The demo: digits and signs act on its workers, not on the queue", "b $strong")]
+        lines += [
+            Content(),
+            Content.styled("The demo: digits and signs act on its workers, not on the queue", "b $strong"),
+        ]
         lines += [_line(control.key, display.fit(control.label, 14), control.text) for control in controls]
     return Content("\n").join(lines)
 

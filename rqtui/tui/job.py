@@ -5,13 +5,26 @@ from __future__ import annotations
 from textual.app import ComposeResult
 from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
+from textual.events import Resize
 from textual.widgets import Static
 
-from rqtui.model import Focus, Job, Queue, Ref, Snapshot
-from rqtui.tui import display, jobs
+from rqtui.model import Focus, Job, Queue, Rate, Ref, Snapshot
+from rqtui.tui import chrome, display, jobs
 from rqtui.tui.view import Target, View
 
 MOST_BODY = 65536
+
+
+class Text(Static):
+    """Text that is laid out again only when it is another one: a body may have thousands of lines."""
+
+    _shown = Content()
+
+    def show(self, text: Content) -> None:
+        """Draws this."""
+        if not text.is_same(self._shown):
+            self._shown = text
+            self.update(text)
 
 
 class JobPage(View):
@@ -23,6 +36,7 @@ class JobPage(View):
         super().__init__()
         self.ref, self.seen = ref, job
         self._queue: Queue | None = None
+        self._rate = Rate()
         self._is_gone = False
         self._is_revealed = False
         self._now_ms = 0
@@ -31,15 +45,18 @@ class JobPage(View):
         """Two scrolling texts."""
         with Horizontal(id="job"):
             with VerticalScroll(id="job-left", classes="pane") as left:
-                left.border_title = Content("job")
-                yield Static("", id="job-properties")
-            with VerticalScroll(id="job-right", classes="pane") as right:
-                right.border_title = Content("body")
-                yield Static("", id="job-body")
+                left.border_title = Content(" job ")
+                yield Text("", id="job-properties")
+            with VerticalScroll(id="job-right", classes="pane"):
+                yield Text("", id="job-body")
 
     def on_mount(self) -> None:
         """The body scrolls first: it is the longer one."""
         self.query_one("#job-right").focus()
+
+    def on_resize(self, _event: Resize) -> None:
+        """The life-line fits itself to the width."""
+        self.call_after_refresh(self._draw)
 
     def focus_wish(self, _refs: list[Ref]) -> Focus:
         """The queue's counts and the whole job."""
@@ -47,43 +64,45 @@ class JobPage(View):
 
     def show(self, snapshot: Snapshot) -> None:
         """Draws the job; one that is gone stays as it was last seen, and says so."""
-        self._queue = snapshot.queue(self.ref)
+        if snapshot.queue(self.ref) is None:
+            return  # a picture that was asked for by the view below
+        self._queue, self._rate = snapshot.queue(self.ref), snapshot.rates.get(self.ref) or Rate()
         self._now_ms = snapshot.taken_ms
-        if self.is_frozen:
-            return
-        self._is_gone = snapshot.job is None
-        if snapshot.job is not None:
-            self.seen = snapshot.job
+        if snapshot.job is not None and snapshot.job.id == self.seen.id:
+            self._is_gone, self.seen = False, snapshot.job
+        elif self.cockpit.is_pictured(self.ref, self.seen.id):
+            self._is_gone = True
         self._draw()
 
     def _draw(self) -> None:
+        if not self.is_drawn or not self._now_ms:
+            return
         left = self.query_one("#job-left")
         parts = [jobs.properties(self.seen, self._now_ms)]
         if self._is_gone:
             parts.insert(0, Content.styled("It is gone; this is how it was last seen.\n", "$state-reserved"))
-        parts += [
-            Content.assemble("\n", ("life-line", "b $strong")),
-            jobs.life_line(self.seen, max(30, left.size.width - 2)),
-        ]
+        width = max(30, left.content_size.width)
+        parts += [Content.styled("\nlife-line", "b $strong"), jobs.life_line(self.seen, width)]
         errors = [attempt for attempt in self.seen.history if attempt.error]
         if errors:
-            parts += [
-                Content.assemble("\n", ("last error", "b $strong")),
-                Content("\n".join(display.safe_lines(errors[-1].error))),
-            ]
-        self.query_one("#job-properties", Static).update(Content("\n").join(parts))
-        encoding, text = jobs.body(self.seen, self._is_revealed)
+            text = Content("\n".join(display.safe_lines(errors[-1].error)))
+            parts += [Content.styled("\nlast error", "b $strong"), text]
+        self.query_one("#job-properties", Text).show(Content("\n").join(parts))
+        encoding, body = jobs.body(self.seen, self._is_revealed)
         if self.seen.body is None:
-            text = Content.styled(
-                f"{display.size(self.seen.body_bytes)} are too many to show here: rqtui show --body", "$muted"
-            )
-        right = self.query_one("#job-right")
-        right.border_title = Content(f"body · {encoding} · {display.size(self.seen.body_bytes)}")
-        self.query_one("#job-body", Static).update(text)
+            words = f"{display.size(self.seen.body_bytes)} are too many to show here: rqtui show --body"
+            body = Content.styled(words, "$muted")
+        title = f" body · {encoding} · {display.size(self.seen.body_bytes)} "
+        self.query_one("#job-right").border_title = Content(title)
+        self.query_one("#job-body", Text).show(body)
 
     def target(self) -> Target:
         """This job, while it is there."""
         return Target(self.ref, self.seen.place, () if self._is_gone else (self.seen,), False, self._queue)
+
+    def second_line(self, width: int) -> chrome.Sides:
+        """The queue's counts."""
+        return chrome.queue_line(self._queue, self._rate, width) if self._queue else super().second_line(width)
 
     def dim(self, is_dim: bool) -> None:
         """The connection is lost, or back."""

@@ -5,13 +5,17 @@ Pure: from `model.Job` to rows, and to `Content` with the theme's variables. All
 
 from __future__ import annotations
 
-from textual.content import Content
+import re
+from functools import lru_cache
+
+from textual.content import Content, Span
 
 from rqtui.model import Job, Queue, State
 from rqtui.tui import display
 from rqtui.tui.rows import Cell, Column, Piece, Row
 
-SHORT_ID, LONG_ID = 7, 16  # cells: side by side, and where one pane has the whole width
+SHORT_ID, LONG_ID = 8, 16  # cells: side by side, and where one pane has the whole width
+LATE_MS = 1500  # a loop looks once a second: what is late by less will be moved in a moment
 _NAME = Column("name", "job", 8, weight=3, drop=2)
 _TRIED = Column("tried", "tried", 5, align="right", drop=4)
 _ERROR = Column("error", "last error", 14, weight=6, drop=6)
@@ -27,7 +31,7 @@ _COLUMNS: dict[State, tuple[Column, ...]] = {
     State.READY: (_NAME, _when("waits"), _TRIED, _ERROR),
     State.RESERVED: (
         _NAME,
-        Column("lease", "lease", 4, drop=3),
+        Column("lease", "lease", 5, drop=3),
         Column("when", "left", 5, align="right"),
         _TRIED,
         _WORKER,
@@ -80,7 +84,7 @@ def _time(job: Job, now_ms: int) -> Cell:
 def _lease(job: Job, now_ms: int) -> Cell:
     left = left_ms(job, now_ms) or 0
     whole = (job.deadline_ms or 0) - (job.reserved_ms or 0)
-    used, rest = display.lease_bar(left, max(1, whole), 4)
+    used, rest = display.lease_bar(left, max(1, whole), 5)
     return (Piece(used, "state-dead" if left < 0 else "state-reserved"), Piece(rest, "muted"))
 
 
@@ -145,7 +149,7 @@ def properties(job: Job, now_ms: int) -> Content:
     return Content("\n").join(made)
 
 
-def life_line(job: Job, width: int = 60) -> Content:
+def life_line(job: Job, width: int) -> Content:
     """What happened to a job, from its record and its errors: a line per event, the newest last."""
     events: list[tuple[int, str, str]] = []
     if job.enqueued_ms is not None:
@@ -177,20 +181,52 @@ def body(job: Job, revealed: bool = False) -> tuple[str, Content]:
     """How the body is encoded, and its text; one that was not fetched says how long it is."""
     if job.body is None:
         return "omitted", Content.styled(f"{display.size(job.body_bytes)}: Enter shows it", "$muted")
-    view = display.body_view(job.body, revealed)
-    return view.encoding, Content(view.text)
+    return _shown(job.body, revealed)
 
 
-def subtitle(queue: Queue | None, state: State) -> str:
-    """What the frame of a place says below: what happens next there."""
+@lru_cache(16)
+def _shown(body: bytes, revealed: bool) -> tuple[str, Content]:
+    view = display.body_view(body, revealed)
+    coloured = view.encoding in ("json", "msgpack")
+    return view.encoding, highlighted(view.text) if coloured else Content(view.text)
+
+
+_MOST_COLOURED = 65536  # characters; what stands below is plain
+_HUES = {"key": "$json-key", "string": "$json-string", "number": "$json-number", "mark": "$muted"}
+_TOKEN = re.compile(
+    r"""(?P<string>"(?:[^"\\\n]|\\.)*")(?P<key>:)?
+      | (?P<number>-?\b\d[\d.eE+-]*|\b(?:true|false|null|NaN|Infinity)\b)
+      | (?P<mark>[{}\[\],:]|•+)""",
+    re.VERBOSE,
+)
+
+
+def highlighted(text: str) -> Content:
+    """Indented JSON with its keys, strings and numbers in their hues; the text is taken as it is."""
+    spans = []
+    for match in _TOKEN.finditer(text, 0, _MOST_COLOURED):
+        kind = match.lastgroup or "mark"
+        end = match.end("string") if kind in ("key", "string") else match.end()
+        spans.append(Span(match.start(), end, _HUES[kind]))
+    return Content(text, spans)
+
+
+def hints(queue: Queue | None, state: State) -> list[tuple[str, str]]:
+    """(words, style) that the frame of a place says below: what happens next there, and the key that helps."""
     if queue is None:
-        return ""
+        return []
     if state is State.SCHEDULED and queue.overdue:
-        return f"{queue.overdue} due, waiting for a dispatcher"
+        is_late = (queue.next_due_ms or 0) < -LATE_MS
+        return [(f"{display.count(queue.overdue)} due" + (": , dispatches" if is_late else ""), _alarm(is_late))]
     if state is State.SCHEDULED and queue.next_due_ms is not None:
-        return f"next due in {display.age(queue.next_due_ms)}"
+        return [(f"next due in {display.age(queue.next_due_ms)}", "muted")]
     if state is State.RESERVED and queue.expired:
-        return f"{queue.expired} expired, waiting for a reaper"
+        is_late = (queue.next_expiry_ms or 0) < -LATE_MS
+        return [(f"{display.count(queue.expired)} expired" + (": . reaps" if is_late else ""), _alarm(is_late))]
     if state is State.READY and queue.paused:
-        return "paused: P resumes"
-    return ""
+        return [("paused: P resumes", "state-reserved")]
+    return []
+
+
+def _alarm(is_late: bool) -> str:
+    return "state-dead" if is_late else "muted"
