@@ -11,7 +11,6 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from rqtui import __version__
@@ -34,6 +33,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a letter shows its code
     if os.environ.get(COMPLETION):
         _complete_fast()
+    elif not words or (len(words) == 1 and "://" in words[0] and not words[0].startswith("-")):
+        return _screen(*words)
     import typer
 
     app = application()
@@ -48,11 +49,28 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code if isinstance(code, int) else 0
 
 
+def _screen(url: str | None = None) -> int:
+    """`rqtui` and `rqtui URL`, with nothing else on the command line."""
+    from rqtui.commands import opening
+    from rqtui.errors import RqtuiError
+    from rqtui.settings import resolve
+
+    try:
+        return opening.screen(resolve(url))
+    except RqtuiError as error:
+        from rqtui.commands import output
+
+        output.say(str(error))
+        return 2
+    except KeyboardInterrupt:
+        return 130
+
+
 def application() -> typer.Typer:
     """The typer application with every command."""
     import typer
 
-    from rqtui.commands import acting, judging, looking, looping, putting, session, showing, working
+    from rqtui.commands import acting, judging, looking, looping, opening, putting, session, showing, working
 
     group = _group_class()
     app = typer.Typer(
@@ -70,7 +88,7 @@ def application() -> typer.Typer:
             raise typer.Exit
         context.obj = values
         if context.invoked_subcommand is None:
-            code = session.open_screen(values, showing.screen)
+            code = session.open_screen(values, opening.screen)
             raise typer.Exit(code)
 
     root.__doc__ = _HELP
@@ -111,6 +129,8 @@ def _group_class() -> type[Any]:
             """The command of that name, or a sentence that names the nearest."""
             is_word = bool(args) and not args[0].startswith("-") and not ctx.resilient_parsing
             if is_word and self.get_command(ctx, args[0]) is None:
+                from difflib import get_close_matches
+
                 near = get_close_matches(args[0], self.list_commands(ctx), n=1, cutoff=0.5)
                 hint = f' Did you mean "{near[0]}"?' if near else ""
                 ctx.fail(f'there is no command "{args[0]}".{hint} A URL has "://"; rqtui --help names the commands.')

@@ -14,13 +14,23 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rqtui.durations import backoff_s
 from rqtui.errors import RqtuiError, ServerError
 from rqtui.model import Focus, Job, Outcome, Ref, Snapshot
 
+if TYPE_CHECKING:
+    from rqtui.engine import Engine
+
 DISCOVER_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The engine was made; nothing was sent yet."""
+
+    engine: Engine
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +71,7 @@ class Answered:
     error: str = ""
 
 
-Message = Refreshed | Lost | Acted | Answered
+Message = Ready | Refreshed | Lost | Acted | Answered
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +95,16 @@ class _Cancel:
 
 
 class Ticker:
-    """Runs `engine` on a thread; `post` gets messages there and must be safe to call from a thread.
+    """Runs the engine that `make` makes, on a thread; `post` gets messages there and must be safe to call from there.
+
+    The engine is made on the thread too: what it imports takes as long as a terminal takes to show a first picture.
 
     `interval_s` is the time between refreshes; it widens by itself when a tick takes more than a tenth of it.
     """
 
-    def __init__(self, engine: Engine, post: Callable[[Message], None], interval_s: float = 2.0) -> None:
-        self.engine, self.post = engine, post
+    def __init__(self, make: Callable[[], Engine], post: Callable[[Message], None], interval_s: float = 2.0) -> None:
+        self._make, self.post = make, post
+        self.engine: Engine
         self.interval_s = interval_s
         self._focus = Focus()
         self._inbox: queue.SimpleQueue[_Act | _Call | _Cancel | None] = queue.SimpleQueue()
@@ -153,6 +166,8 @@ class Ticker:
     # -- the thread -----------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
+        self.engine = self._make()
+        self.post(Ready(self.engine))
         while not self._stop.is_set():
             self._take_requests()
             if self._stop.is_set():

@@ -11,6 +11,7 @@ import typer
 
 from rqtui.commands import documents, output
 from rqtui.commands.session import DONE, REFUSED, Session, command
+from rqtui.durations import backoff_s
 from rqtui.errors import ServerError, UsageError
 
 if TYPE_CHECKING:

@@ -1,15 +1,13 @@
-"""The screen, the demo and the bench: what the shell only opens the door to."""
+"""The demo and the bench: what the shell only opens the door to."""
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
 
 from rqtui.commands.session import Session, command
 from rqtui.errors import UsageError
-from rqtui.settings import Settings
 
 SERVERS = ("auto", "system", "wheel", "fake")
 
@@ -18,17 +16,6 @@ def register(app: typer.Typer) -> None:
     """Adds these commands."""
     command(app, "demo")(demo)
     command(app, "bench")(bench)
-
-
-def screen(settings: Settings) -> int:
-    """Opens the screen until the person leaves."""
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError("the screen needs a terminal. Without one: rqtui snapshot, rqtui jobs, rqtui --help.")
-    from rqtui.server import connect
-    from rqtui.tui.app import run
-
-    connect(settings.url).close()  # a URL that nobody can understand is refused before the screen opens
-    return run(settings)
 
 
 def demo(

@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from rqtui.layout import Layout
 from rqtui.model import Outcome, Ref, State
 from rqtui.tui import display, keys
 from rqtui.tui.view import Target
 from rqtui.verbs import Field, Verb
+
+if TYPE_CHECKING:
+    from rqtui.layout import Layout
 
 Values = dict[str, object]
 QUEUE_FIELD = Field("queue", "queue", default="default")

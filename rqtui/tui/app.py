@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import App, SystemCommand
@@ -22,21 +23,22 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.timer import Timer
 
-from rqtui import layouts, loops, server, tick
-from rqtui.engine import Engine
+from rqtui import server, tick
+from rqtui.errors import UsageError
 from rqtui.model import Focus, Job, Ref, Snapshot
-from rqtui.settings import Settings
+from rqtui.settings import DEFAULT_LAYOUTS, Settings
 from rqtui.tui import chrome, display, happened, help, keys, theme
-from rqtui.tui.board import Board
 from rqtui.tui.changes import Changes
-from rqtui.tui.dialogs import Pages
-from rqtui.tui.job import JobPage
 from rqtui.tui.overview import Overview
 from rqtui.tui.view import Target, View
 
 if TYPE_CHECKING:
+    from rqtui.engine import Engine
+    from rqtui.layout import Layout
+    from rqtui.loops import Loop
     from rqtui.scenarios.run import Run
 
+_PLAIN_URL = re.compile(r"redis://[\w.-]+(:\d{1,5})?(/\d*)?", re.ASCII)  # beyond doubt, without importing redis
 LOOPS = {"dispatch": "dispatcher", "reap": "reaper"}
 SOON_S = 0.06  # a held key asks for one detail, not for thirty
 SHORTEST_S, LONGEST_S = 0.25, 60.0  # between two pictures
@@ -69,19 +71,19 @@ class Cockpit(Changes, App[None]):
     ) -> None:
         """`demo` is a running scenario; the board of `open_queue` is opened at the start."""
         super().__init__(ansi_color=theme_name == theme.ANSI or None)
+        theme.install(self, theme_name)  # type: ignore[arg-type]  # now: later the stylesheet would be read twice
         self.settings = settings
         self.demo = demo
         self._open_queue = open_queue
-        made = [layouts.make(spec) for spec in settings.layouts]
-        self.engine = Engine(server.connect(settings.url), made, settings.read_only)
-        self.ticker = tick.Ticker(self.engine, self._post, interval_s)
-        self.loops: dict[str, loops.Loop] = {}
+        self.engine: Engine | None = None
+        self.layouts: Mapping[str, Layout] = {}
+        self.ticker = tick.Ticker(lambda: make_engine(settings), self._post, interval_s)
+        self.loops: dict[str, Loop] = {}
         self.snapshot: Snapshot | None = None
         self._pictured = Focus()
         self.lost: tick.Lost | None = None
         self.refs: list[Ref] = []
         self.changes: deque[happened.Entry] = deque(maxlen=REMEMBERED)
-        self._theme_name = theme_name
         self._soon: Timer | None = None
         self._begin_changes()
         for binding in keys.demo_bindings(demo.controls) if demo else ():
@@ -93,32 +95,45 @@ class Cockpit(Changes, App[None]):
         """Our colours for themes that lack them."""
         return theme.defaults(self.current_theme)
 
+    def get_default_screen(self) -> Screen[Any]:
+        """The overview is what everything begins and ends on."""
+        return Overview()
+
     def on_mount(self) -> None:
-        """Opens the overview, starts the threads, and listens to the signals that end a terminal."""
-        theme.install(self, self._theme_name)  # type: ignore[arg-type]
+        """Starts the threads, and listens to the signals that end a terminal."""
         for number in (signal.SIGTERM, signal.SIGHUP):
             # Textual leaves the alternate screen and the mouse on when one of these ends it.
             asyncio.get_running_loop().add_signal_handler(number, self.exit)
-        self.push_screen(Overview())
-        self._make_loops()
-        self.ticker.start()
         self.set_interval(1.0, self._clock)
-        if self._open_queue:
-            self.open_board(self.engine.find(self._open_queue))
         if self.demo:
             self.say(f"{self.demo.scenario.name}: {self.demo.scenario.summary}. d says what to try.", timeout=12)
 
-    def _make_loops(self) -> None:
+    def connect_soon(self) -> None:
+        """The overview stands: draws what is known without Redis, and only then begins to talk to it."""
+        self.show_header()
+        self.show_keys()
+        self.call_after_refresh(self.ticker.start)
+
+    def _connected(self, message: tick.Ready) -> None:
+        self.engine, self.layouts = message.engine, message.engine.layouts
+        self._make_loops(message.engine)
+        if self._open_queue:
+            self.open_board(message.engine.find(self._open_queue))
+
+    def _make_loops(self, engine: Engine) -> None:
+        from rqtui import loops
+
         if self.settings.read_only:
             return
+
+        def refs() -> list[Ref]:
+            return [ref for ref in engine.refs if engine.layouts[ref.layout].loops_by_default]
+
         for verb, name in LOOPS.items():
             client = server.connect(self.settings.url, client_name=f"rqtui-{name}")
-            work = loops.mover(verb, client, self.engine.layouts, self._loop_refs)
+            work = loops.mover(verb, client, engine.layouts, refs)
             self.loops[verb] = loops.Loop(name, work)
             self.loops[verb].start()
-
-    def _loop_refs(self) -> list[Ref]:
-        return [ref for ref in self.engine.refs if self.engine.layouts[ref.layout].loops_by_default]
 
     def on_unmount(self) -> None:
         """Ends the threads; what is under way is waited for, shortly."""
@@ -134,7 +149,9 @@ class Cockpit(Changes, App[None]):
     def on_heard(self, message: Heard) -> None:
         """A picture, a loss, outcomes, an answer."""
         what = message.what
-        if isinstance(what, tick.Refreshed):
+        if isinstance(what, tick.Ready):
+            self._connected(what)
+        elif isinstance(what, tick.Refreshed):
             self._refreshed(what)
         elif isinstance(what, tick.Lost):
             self._lose(what)
@@ -147,7 +164,7 @@ class Cockpit(Changes, App[None]):
         was_lost, self.lost = self.lost is not None, None
         is_first = self.snapshot is None
         known = self.refs
-        self.snapshot, self.refs = message.snapshot, list(self.engine.refs)
+        self.snapshot, self.refs = message.snapshot, list(self.engine.refs) if self.engine else []
         self._pictured = message.focus
         if was_lost or is_first:
             for drawn in self._views():
@@ -195,6 +212,12 @@ class Cockpit(Changes, App[None]):
     def is_pictured(self, ref: Ref, id: bytes) -> bool:
         """Whether the last picture was asked for this job."""
         return self._pictured.job == (ref, id)
+
+    def find(self, name: str) -> Ref:
+        """The queue of that name; UsageError in words where it cannot be one."""
+        if self.engine is None:
+            raise UsageError("not connected yet.")
+        return self.engine.find(name)
 
     def look_again(self) -> None:
         """Takes a picture of what the view on top wants."""
@@ -313,11 +336,15 @@ class Cockpit(Changes, App[None]):
 
     def open_board(self, ref: Ref) -> None:
         """Shows the places of a queue."""
-        self.push_screen(Board(ref, self.engine.layouts[ref.layout]))
+        from rqtui.tui.board import Board
+
+        self.push_screen(Board(ref, self.layouts[ref.layout]))
         self.call_after_refresh(self._opened)
 
     def open_job(self, ref: Ref, job: Job) -> None:
         """Shows a job."""
+        from rqtui.tui.job import JobPage
+
         self.push_screen(JobPage(ref, job))
         self.call_after_refresh(self._opened)
 
@@ -374,18 +401,23 @@ class Cockpit(Changes, App[None]):
     def action_loops(self) -> None:
         """What the loops did last."""
         off = Content("The loops are off: changes are not allowed here (--read-only).")
-        page = (lambda: help.loops_page(self.loops)) if self.loops else (lambda: off)
-        self.push_screen(Pages("loops", page(), page))
+        self._show_page("loops", lambda: help.loops_page(self.loops) if self.loops else off)
 
     def action_help(self) -> None:
         """Every key."""
-        self.push_screen(Pages("keys", help.keys_page(self.demo.controls if self.demo else ())))
+        controls = self.demo.controls if self.demo else ()
+        self._show_page("keys", lambda: help.keys_page(controls))
 
     def action_demo(self) -> None:
         """What to try in this demo, and what to watch."""
         if self.demo:
             page = help.demo_page(self.demo.scenario, server.mask(self.settings.url))
-            self.push_screen(Pages(f"demo: {self.demo.scenario.name}", page))
+            self._show_page(f"demo: {self.demo.scenario.name}", lambda: page)
+
+    def _show_page(self, title: str, page: Callable[[], Content]) -> None:
+        from rqtui.tui.dialogs import Pages
+
+        self.push_screen(Pages(title, page(), page))
 
     def action_demo_control(self, name: str) -> None:
         """A key of the strip."""
@@ -427,8 +459,19 @@ def _strip_keys(controls: Iterable[keys.Control]) -> list[tuple[str, str]]:
     return made
 
 
+def make_engine(settings: Settings) -> Engine:
+    """The engine of these settings; nothing is sent yet. Raises UsageError for a layout or a URL that cannot be."""
+    from rqtui import layouts
+    from rqtui.engine import Engine
+
+    made = [layouts.make(spec) for spec in settings.layouts]
+    return Engine(server.connect(settings.url), made, settings.read_only)
+
+
 def run(settings: Settings, demo: Run | None = None, *, open_queue: str = "", interval_s: float = 2.0) -> int:
     """Opens the screen until the person leaves; returns the exit code."""
+    if settings.layouts != DEFAULT_LAYOUTS or not _PLAIN_URL.fullmatch(settings.url):
+        make_engine(settings)  # what nobody can understand is refused before the screen opens
     chosen = theme.preferred(os.environ)
     app = Cockpit(settings, demo, open_queue=open_queue, interval_s=interval_s, theme_name=chosen)
     app.run()

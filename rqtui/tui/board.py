@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
 from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
 from textual.events import DescendantFocus, Resize
 
-from rqtui.layout import Layout
 from rqtui.model import Focus, Job, Page, PageWish, Place, Queue, Rate, Ref, Snapshot, State
 from rqtui.tui import chrome, display, jobs
 from rqtui.tui.job import Text
 from rqtui.tui.rows import Piece
 from rqtui.tui.table import Table
 from rqtui.tui.view import Target, View
+
+if TYPE_CHECKING:
+    from rqtui.layout import Layout
 
 WIDE = 120
 WITH_DETAIL = 140
@@ -217,7 +220,7 @@ class Board(View):
             Content("\n").join(
                 [
                     jobs.properties(job, snapshot.taken_ms),
-                    Content.styled("\nlife-line", "b $strong"),
+                    Content(),
                     jobs.life_line(job, max(20, detail.content_size.width)),
                     Content.assemble("\n", ("body", "b $strong"), (f"  {encoding}", "$muted")),
                     body,

@@ -12,13 +12,13 @@ from rqtui import server, tick
 from rqtui.errors import UsageError
 from rqtui.model import Ref
 from rqtui.tui import acts, display, happened, help, keys
-from rqtui.tui.dialogs import Given, Question, Values
 from rqtui.tui.overview import Overview
 from rqtui.tui.view import Target
 from rqtui.verbs import Field, Verb
 
 if TYPE_CHECKING:
     from rqtui.tui.app import Cockpit
+    from rqtui.tui.dialogs import Given, Values
 
 MANY = 500  # answers; a change of more shows how far it is
 
@@ -51,12 +51,14 @@ class Changes:
 
     def verb_for(self, key: str) -> Verb | None:
         """Which verb a key means for what is under the cursor; None when it can do nothing here."""
-        return acts.verb_for(self._app.engine.layouts, key, self._app.target())
+        return acts.verb_for(self._app.layouts, key, self._app.target())
 
     def check_verb(self, key: str) -> bool | None:
         """Whether a verb's key works now: False hides it, None shows it grey."""
         if self._app.settings.read_only:
             return False
+        if self._app.engine is None:
+            return None
         if isinstance(self._app.view, Overview) and all(verb.scope == "job" for verb in keys.verbs_of(key)):
             return False
         if self._app.lost or self._app.snapshot is None:
@@ -68,7 +70,7 @@ class Changes:
         target = self._app.target()
         if self._app.settings.read_only or self._app.lost or target.ref is None:
             return []
-        system = self._app.engine.layouts[target.ref.layout]
+        system = self._app.layouts[target.ref.layout]
         return [(v, system.scripts[v.name].summary) for v in system.verbs() if acts.offered(system, v, target)]
 
     # -- asking ---------------------------------------------------------------------------------------------------
@@ -97,6 +99,8 @@ class Changes:
     ) -> None:
         total = self._total(target)
         named = target.ref.queue if target.ref and not any(field.name == "queue" for field in fields) else ""
+        from rqtui.tui.dialogs import Question
+
         dialog = Question(
             display.safe(help.question(verb, target, total, named)),
             help.question_lines(verb, target, total, server.mask(self._app.settings.url)),
@@ -125,16 +129,16 @@ class Changes:
         if not parts:
             raise UsageError("fill in at least one field.")
         for name, ref, form in parts:
-            self._app.engine.layouts[ref.layout].act_asks(name, ref.queue, target.jobs[:1], form)
+            self._app.layouts[ref.layout].act_asks(name, ref.queue, target.jobs[:1], form)
 
     def _parts(self, verb: Verb, target: Target, values: Values) -> list[tuple[str, Ref, Values]]:
         """(script, queue, form) for each script that a form is for."""
         values = dict(values)
         queue = values.pop("queue", None)
         same = target.ref is not None and queue == target.ref.queue
-        ref = target.ref if queue is None or same else self._app.engine.find(str(queue))
-        ref = ref or self._app.engine.find(acts.QUEUE_FIELD.default)
-        system = self._app.engine.layouts[ref.layout]
+        ref = target.ref if queue is None or same else self._app.find(str(queue))
+        ref = ref or self._app.find(acts.QUEUE_FIELD.default)
+        system = self._app.layouts[ref.layout]
         return [(name, ref, acts.completed(system, name, target, form)) for name, form in acts.by_verb(verb, values)]
 
     # -- sending --------------------------------------------------------------------------------------------------

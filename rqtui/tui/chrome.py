@@ -8,14 +8,17 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from textual.app import RenderResult
 from textual.content import Content
 from textual.widget import Widget
 
-from rqtui.loops import Loop
 from rqtui.model import Queue, Rate, State
 from rqtui.tui import display
+
+if TYPE_CHECKING:
+    from rqtui.loops import Loop
 
 Sides = tuple[Content, Content]
 RECENT_S = 5.0  # a loop's rate is that of the last seconds

@@ -27,6 +27,7 @@ __all__ = [
     "cell_len",
     "clock",
     "count",
+    "day",
     "duration",
     "elide_middle",
     "fit",
@@ -88,6 +89,11 @@ def duration(ms: float | None) -> str:
 def clock(ms: float | None) -> str:
     """The instant `ms` (since 1970) as local `HH:MM:SS`."""
     return _local(ms, "%H:%M:%S")
+
+
+def day(ms: float | None) -> str:
+    """The local day of the instant `ms` (since 1970), with its zone: `2026-11-21 CET`."""
+    return _local(ms, "%Y-%m-%d %Z")
 
 
 def moment(ms: float | None) -> str:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import chain
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from textual.content import Content
 
-from rqtui.loops import Loop
 from rqtui.tui import display
+
+if TYPE_CHECKING:
+    from rqtui.loops import Loop
 
 TOGETHER_S = 10.0  # steps of a loop on one queue that follow one another this closely are one line
 

@@ -8,13 +8,13 @@ from urllib.parse import unquote, urlsplit
 
 from textual.content import Content
 
-from rqtui.loops import Loop
 from rqtui.model import State
 from rqtui.tui import display, keys
 from rqtui.tui.view import Target
 from rqtui.verbs import Verb
 
 if TYPE_CHECKING:
+    from rqtui.loops import Loop
     from rqtui.scenarios.scenario import Scenario
 
 _KEY = 16  # cells for a key

@@ -82,7 +82,7 @@ class JobPage(View):
         if self._is_gone:
             parts.insert(0, Content.styled("It is gone; this is how it was last seen.\n", "$state-reserved"))
         width = max(30, left.content_size.width)
-        parts += [Content.styled("\nlife-line", "b $strong"), jobs.life_line(self.seen, width)]
+        parts += [Content(), jobs.life_line(self.seen, width)]
         errors = [attempt for attempt in self.seen.history if attempt.error]
         if errors:
             text = Content("\n".join(display.safe_lines(errors[-1].error)))

@@ -123,18 +123,12 @@ def last_line(error: str) -> str:
 
 def properties(job: Job, now_ms: int) -> Content:
     """What is known of a job, a line each."""
-    until = {
-        State.SCHEDULED: "due in",
-        State.READY: "waits for",
-        State.RESERVED: "lease ends in",
-        State.DEAD: "died before",
-    }
     hue = f"$state-{job.state}"
     lines: list[tuple[str, Content | str]] = [
         ("id", Content.styled(display.safe(job.id), "$strong")),
         ("job", display.safe(job.name) or display.ZERO),
         ("place", Content.styled(job.place, hue)),
-        (until.get(job.state, "ended before"), display.age(left_ms(job, now_ms))),
+        _time_line(job, now_ms),
         ("attempts", f"{job.attempts} of {job.max_attempts or '?'}"),
         ("priority", str(job.priority)),
         ("lease", display.age(job.ttr_ms) if job.ttr_ms else "the queue's"),
@@ -149,8 +143,19 @@ def properties(job: Job, now_ms: int) -> Content:
     return Content("\n").join(made)
 
 
+def _time_line(job: Job, now_ms: int) -> tuple[str, Content | str]:
+    ms = left_ms(job, now_ms)
+    if ms is None:
+        return "since", display.ZERO
+    if job.state in (State.SCHEDULED, State.RESERVED):
+        label = "due" if job.state is State.SCHEDULED else "lease ends"
+        return label, f"in {display.age(ms)}" if ms >= 0 else Content.styled(f"{display.age(-ms)} ago", "$state-dead")
+    label = {State.READY: "waits", State.DEAD: "died"}.get(job.state, "ended")
+    return label, f"for {display.age(ms)}" if job.state is State.READY else f"{display.age(ms)} ago"
+
+
 def life_line(job: Job, width: int) -> Content:
-    """What happened to a job, from its record and its errors: a line per event, the newest last."""
+    """What happened to a job, from its record and its errors: its day, then a line per event, the newest last."""
     events: list[tuple[int, str, str]] = []
     if job.enqueued_ms is not None:
         events.append((job.enqueued_ms, "$data", "enqueued"))
@@ -170,8 +175,11 @@ def life_line(job: Job, width: int) -> Content:
         events.append((job.since_ms, "$state-dead", "dead"))
     if job.state is State.DONE and job.since_ms is not None:
         events.append((job.since_ms, "$state-done", "done"))
-    made = []
+    made = [Content.assemble(("life-line", "b $strong"), (f"  {display.day(job.enqueued_ms)}", "$muted"))]
+    day = display.day(job.enqueued_ms)
     for at_ms, hue, words in events:
+        if day != (day := display.day(at_ms)):
+            made.append(Content.styled(day, "$muted"))
         text = display.fit(words, max(8, width - 11)).rstrip()
         made.append(Content.assemble((display.clock(at_ms), "$muted"), " ", ("●", hue), " ", text))
     return Content("\n").join(made)

@@ -44,10 +44,11 @@ class Overview(View):
             pane.border_title = Content(" what happened ")
 
     def on_mount(self) -> None:
-        """The keys go to the table."""
+        """The keys go to the table; with this view everything begins."""
         self._table.set_title(Piece(" queues ", "strong"))
         self._arrange()
         self._table.focus()
+        self.call_next(self.cockpit.connect_soon)
 
     @property
     def _table(self) -> Table:

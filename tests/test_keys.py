@@ -1,0 +1,97 @@
+"""The tables of keys: no clash, the case law, an action behind every key, and the README that is made from them."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import pytest
+import readme_tables
+from textual.binding import Binding
+
+from rqtui.scenarios import CONTROLS, SCENARIOS
+from rqtui.tui import keys
+from rqtui.tui.app import Cockpit
+from rqtui.tui.board import Board
+from rqtui.tui.dialogs import Pages, Question
+from rqtui.tui.job import JobPage
+from rqtui.tui.overview import Overview
+from rqtui.tui.table import Table
+from rqtui.verbs import VERBS
+
+VIEWS = {view.NAME: view for view in (Overview, Board, JobPage)}
+STRIP = {control.key: control for story in SCENARIOS.values() for control in (*CONTROLS, *story.controls)}
+SIGNS = {sign: name for name, sign in keys.SHOWN.items()}
+# The terminal, tmux or screen eat these, or a slip of the hand presses them.
+NEVER = {"ctrl+s", "ctrl+q", "ctrl+a", "ctrl+b", "ctrl+z", "x", "X"}
+
+
+def taken_on(view: str) -> list[tuple[str, str]]:
+    """(key, whose) for every key that means something on a view."""
+    taken = [
+        (key, look.id)
+        for look in keys.LOOKS
+        if not look.screens or view in look.screens
+        for key in look.keys.split(",")
+    ]
+    taken += [(key, f"verb {key}") for key in keys.VERB_KEYS]
+    return taken + [(SIGNS.get(key, key), f"demo {control.name}") for key, control in STRIP.items()]
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_no_key_means_two_things_on_one_screen(view: str) -> None:
+    taken = taken_on(view)
+    clashes = [(a, b) for a, b in combinations(taken, 2) if a[0] == b[0]]
+    assert not clashes
+
+
+def test_lowercase_looks_and_uppercase_changes() -> None:
+    assert not [
+        look for look in keys.LOOKS for key in look.keys.split(",") if len(key) == 1 and key.isupper() and key != "G"
+    ]
+    assert not [verb for verb in VERBS if verb.key and not verb.key.isupper()]
+
+
+def test_the_strip_of_a_demo_takes_no_letters() -> None:
+    assert not [key for key in STRIP if key.isalpha()]
+
+
+def test_no_key_is_one_that_terminals_eat() -> None:
+    bound = {key for view in VIEWS for key, _ in taken_on(view)}
+    assert not bound & NEVER
+    assert not [
+        key for key in bound if key.startswith(("alt+", "f1", "f2")) or (key.startswith("ctrl+") and key[-1].isdigit())
+    ]
+
+
+@pytest.mark.parametrize("look", keys.LOOKS, ids=lambda look: look.id)
+def test_every_key_that_looks_has_an_action_behind_it(look: keys.Look) -> None:
+    if not look.action:  # the table binds it itself
+        bound = {key for binding in Table.BINDINGS if isinstance(binding, Binding) for key in binding.key.split(",")}
+        assert set(look.keys.split(",")) <= bound
+        return
+    name = look.action.partition("(")[0]
+    if not name.startswith("screen."):
+        assert hasattr(Cockpit, f"action_{name}")
+        return
+    for view in look.screens:
+        assert hasattr(VIEWS[view], f"action_{name.removeprefix('screen.')}")
+
+
+@pytest.mark.parametrize("control", STRIP.values(), ids=lambda control: control.name)
+def test_every_key_of_the_strip_is_bound_by_a_name_that_textual_knows(control: keys.Control) -> None:
+    (binding,) = keys.demo_bindings([control])
+    assert binding.key.isdigit() or binding.key in keys.SHOWN
+
+
+@pytest.mark.parametrize("holder", [Cockpit, Table, Question, Pages], ids=lambda holder: holder.__name__)
+def test_every_binding_has_an_id_so_that_a_config_file_can_move_it(holder: type) -> None:
+    bound = [binding for binding in holder.__dict__["BINDINGS"] if isinstance(binding, Binding)]
+    assert bound
+    assert all(binding.id for binding in bound)
+    ids = [binding.id for binding in bound]
+    assert len(set(ids)) == len(ids)
+
+
+def test_the_tables_in_the_readme_are_those_of_the_code() -> None:
+    text = readme_tables.README.read_text()
+    assert text == readme_tables.written(text), "run: python tests/readme_tables.py"

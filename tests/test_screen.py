@@ -1,0 +1,501 @@
+"""The screen, by the keys a person presses, on a real Redis: each test asserts what stands in Redis afterwards."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from redis import Redis
+from screens import NARROW, WIDE, Seeded, on_screen, screen
+from textual.widgets import Input, TextArea
+
+from rqtui.client import Queue
+from rqtui.tui.dialogs import Question
+from rqtui.tui.job import JobPage
+from rqtui.tui.overview import Overview
+
+PLACES = {"scheduled": "1", "ready": "2", "reserved": "3", "done": "4", "dead": "5"}
+
+
+@pytest.fixture
+def seeded(client: Redis) -> Seeded:
+    """The queue `mail`, still empty."""
+    return Seeded(client)
+
+
+# ── one job ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@on_screen
+async def test_n_adds_a_job(url: str, seeded: Seeded) -> None:
+    seeded.put("first")
+    async with screen(url) as it:
+        await it.press("enter", "N")
+        await it.until_shown("New job in mail")
+        it.app.screen.query_one(TextArea).text = '{"to": "z@y.x"}'
+        it.app.screen.query_one("#field-id", Input).value = "mine"
+        it.app.screen.query_one("#field-priority", Input).value = "-5"
+        await it.press("tab", "enter")
+        await it.until_told("enqueue: added")
+        assert seeded.ids("ready") == ["mine", "first"]
+        job = seeded.job("mine")
+        assert job is not None and job.body == b'{"to": "z@y.x"}' and job.priority == -5
+
+
+@on_screen
+async def test_n_on_an_empty_redis_asks_for_the_queue_and_opens_the_list(url: str, client: Redis) -> None:
+    async with screen(url) as it:
+        await it.until_shown("no queues yet")
+        await it.press("N")
+        await it.until_shown("New job", "queue", "default")
+        it.app.screen.query_one("#field-queue", Input).value = "brand-new"
+        await it.press("enter")
+        await it.until_told("enqueue: added")
+        await it.until_shown("brand-new")
+        assert client.smembers("rqtui:queues") == {b"brand-new"}
+        assert client.zcard("rqtui:{brand-new}:ready") == 1
+
+
+@on_screen
+async def test_a_finishes_what_a_worker_holds(url: str, seeded: Seeded) -> None:
+    seeded.put("a1", "a2", keep_ms=60_000)
+    seeded.reserve(2)
+    async with screen(url) as it:
+        await it.press("enter", "3", "A")
+        await it.until_shown("Finish: a1")
+        await it.press("y")
+        await it.until_told("ack: finished · a1")
+        assert (seeded.ids("reserved"), seeded.ids("done")) == (["a2"], ["a1"])
+
+
+@on_screen
+async def test_l_gives_back_at_once(url: str, seeded: Seeded) -> None:
+    seeded.put("a1")
+    seeded.reserve()
+    async with screen(url) as it:
+        await it.press("enter", "3", "L")
+        await it.until_told("release: given back · a1")
+        assert seeded.ids("ready") == ["a1"]
+        job = seeded.job("a1")
+        assert job is not None and job.attempts == 0
+
+
+@on_screen
+async def test_k_rejects_with_a_reason(url: str, seeded: Seeded) -> None:
+    seeded.put("a1")
+    seeded.reserve()
+    async with screen(url) as it:
+        await it.press("enter", "3", "K")
+        await it.until_shown("Reject: a1", "reason", "[ ] no further attempt")
+        it.app.screen.query_one("#field-error", Input).value = "its address is wrong"
+        it.app.screen.query_one("#field-final").focus()
+        await it.press("space")
+        await it.until_shown("[x] no further attempt")
+        await it.press("y")
+        await it.until_told("reject: failed · a1")
+        job = seeded.job("a1")
+        assert job is not None and (job.place, job.error) == ("dead", "its address is wrong")
+
+
+@on_screen
+async def test_k_buries_what_waits(url: str, seeded: Seeded) -> None:
+    seeded.put("a1")
+    async with screen(url) as it:
+        await it.press("enter", "K")
+        await it.until_shown("Bury: a1")
+        await it.press("y")
+        await it.until_told("kill: buried · a1")
+        assert seeded.ids("dead") == ["a1"]
+
+
+@on_screen
+async def test_r_runs_a_dead_job_again_at_once(url: str, seeded: Seeded) -> None:
+    seeded.bury("d1")
+    async with screen(url) as it:
+        await it.press("enter", "5", "R")
+        await it.until_told("requeue: ready again · d1")
+        assert seeded.ids("ready") == ["d1"]
+
+
+@on_screen
+async def test_r_promotes_a_scheduled_job(url: str, seeded: Seeded) -> None:
+    seeded.put("later", delay_ms=3_600_000)
+    async with screen(url) as it:
+        await it.press("enter", "1", "R")
+        await it.until_told("promote: made ready · later")
+        assert seeded.ids("ready") == ["later"]
+
+
+@on_screen
+async def test_d_deletes_after_asking(url: str, seeded: Seeded, client: Redis) -> None:
+    seeded.put("a1", "a2")
+    async with screen(url) as it:
+        await it.press("enter", "D")
+        await it.until_shown("Delete: a1", "the jobs with their bodies and errors")
+        await it.press("n")
+        await it.until(lambda: not isinstance(it.app.screen, Question))
+        await it.press("D", "enter")  # the focus is on cancel
+        await it.until(lambda: not isinstance(it.app.screen, Question))
+        assert seeded.ids("ready") == ["a1", "a2"]
+        await it.press("D", "left", "enter")
+        await it.until_told("delete: deleted · a1")
+        assert seeded.ids("ready") == ["a2"]
+        assert client.hkeys("rqtui:{mail}:jobs") == [b"a2"]
+
+
+@on_screen
+async def test_t_changes_due_time_and_priority(url: str, seeded: Seeded) -> None:
+    seeded.put("a1", "a2")
+    async with screen(url) as it:
+        await it.press("enter", "j", "T")
+        await it.until_shown("When: a2")
+        it.app.screen.query_one("#field-priority", Input).value = "-9"
+        await it.press("enter")
+        await it.until_told("reprioritise: reprioritised · a2")
+        assert seeded.ids("ready") == ["a2", "a1"]
+        await it.press("T", '"90s', "enter")
+        await it.until_told("reschedule: rescheduled · a2")
+        job = seeded.job("a2")
+        assert job is not None and job.place == "scheduled" and job.priority == -9
+
+
+@on_screen
+async def test_e_extends_a_lease(url: str, seeded: Seeded) -> None:
+    seeded.put("a1")
+    (before,) = seeded.reserve()
+    async with screen(url) as it:
+        await it.press("enter", "3", "E", '"2h', "enter")
+        await it.until_told("extend: the deadline moved · a1")
+        (after,) = seeded.jobs("reserved")
+        assert before.deadline_ms and after.deadline_ms and after.deadline_ms > before.deadline_ms + 3_600_000
+
+
+@on_screen
+async def test_p_pauses_and_resumes(url: str, seeded: Seeded, client: Redis) -> None:
+    seeded.put("a1")
+    async with screen(url) as it:
+        await it.press("P")
+        await it.until_told("pause: no job is handed out")
+        await it.until_shown("paused: P resumes it")
+        assert client.hget("rqtui:{mail}:meta", "paused")
+        await it.press("P")
+        await it.until_told("resume: jobs are handed out again")
+        assert not client.hget("rqtui:{mail}:meta", "paused")
+
+
+# ── many jobs ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@on_screen
+async def test_a_verb_acts_on_the_marked_jobs_and_says_what_became_of_each(url: str, seeded: Seeded) -> None:
+    seeded.bury("d1", "d2", "d3", "d4")
+    async with screen(url) as it:
+        await it.press("enter", "5", "space", "space", "space")
+        await it.until_shown("3 marked")
+        seeded.engine.act("requeue", seeded.ref, [job for job in seeded.jobs("dead") if job.id == b"d2"])
+        await it.press("R")
+        await it.until_shown("Run again: 3 marked jobs", "[ ] keep attempts")
+        await it.press("y")
+        await it.until_told("requeue: ", "2 × ready again", "1 × it is neither dead nor done (1 ready)")
+        assert seeded.ids("dead") == ["d4"]
+        await it.until(lambda: "marked" not in it.text(), "no mark is left")
+
+
+@pytest.mark.parametrize(
+    ("place", "keys", "target", "words"),
+    [
+        ("reserved", ("A", "y"), "done", "ack: 1 200 × finished"),
+        ("reserved", ("L", "y"), "ready", "release: 1 200 × given back"),
+        ("ready", ("K", "y"), "dead", "kill: 1 200 × buried"),
+        ("dead", ("R", "y"), "ready", "requeue: 1 200 × ready again"),
+        ("scheduled", ("R", "y"), "ready", "promote: 1 200 × made ready"),
+        ("dead", ("D", "y"), "", "delete: 1 200 × deleted"),
+    ],
+)
+@on_screen
+async def test_a_verb_acts_on_the_whole_place(
+    url: str, seeded: Seeded, place: str, keys: tuple[str, ...], target: str, words: str
+) -> None:
+    total = 1_200  # more than two chunks
+    delay_ms = 3_600_000 if place == "scheduled" else None
+    rows = [{"id": f"j{n}", "body": b"{}", "keep_ms": 600_000, "delay_ms": delay_ms} for n in range(total)]
+    for start in range(0, total, 400):
+        call = seeded.engine.layouts["native"].call("enqueue", "mail", {}, rows[start : start + 400])
+        seeded.engine.ask_all([type(seeded.engine.layouts["native"].queue_ask("mail"))((call,), lambda a: a)])
+    seeded.engine.announce(seeded.ref)
+    if place in ("reserved", "dead"):
+        seeded.engine.act("reserve", seeded.ref, (), {"limit": 1000, "worker": "w"})
+        seeded.engine.act("reserve", seeded.ref, (), {"limit": 1000, "worker": "w"})
+    if place == "dead":
+        for chunk in seeded.engine.acts_on_place("reject", seeded.ref, "reserved", {"error": "no", "final": True}):
+            assert all(outcome.moved for outcome in chunk)
+    async with screen(url) as it:
+        await it.press("enter", PLACES[place], "asterisk")
+        await it.until_shown("all 1 200 chosen")
+        await it.press(*keys)
+        await it.until_told(words)
+        counts = seeded.engine.ask(seeded.engine.layouts["native"].queue_ask("mail"))
+        assert counts.count(place) == 0
+        assert sum(count.count for count in counts.counts) == (total if target else 0)
+        assert not target or counts.count(target) == total
+
+
+@on_screen
+async def test_the_whole_place_is_rescheduled_although_that_changes_its_order(url: str, seeded: Seeded) -> None:
+    layout = seeded.engine.layouts["native"]
+    for number in range(1_100):
+        seeded.engine.act("enqueue", seeded.ref, (), {"id": f"j{number}", "body": b"{}", "delay_ms": 600_000 + number})
+    async with screen(url) as it:
+        await it.press("enter", "1", "asterisk", "T", '"5h', "enter")
+        await it.until_told("reschedule: 1 100 × rescheduled")
+        page = seeded.engine.page(seeded.ref, "scheduled", 0, 10)
+        assert page.total == 1_100
+        soonest = page.jobs[0].due_ms or 0
+        assert soonest > time.time() * 1000 + 4 * 3_600_000
+        assert layout.can("reschedule", "scheduled")
+
+
+@on_screen
+async def test_purge_from_the_palette_empties_one_place_and_no_other(url: str, seeded: Seeded) -> None:
+    seeded.put("a1", "a2")
+    seeded.bury("d1", "d2", "d3")
+    async with screen(url) as it:
+        await it.press("enter", "5", "colon", '"purge')
+        await it.until_shown("Empty a place")
+        await it.press("enter")
+        await it.until_shown("Purge dead of mail")
+        await it.press("y")
+        await it.until_told("purge: 3 × purged")
+        assert (seeded.ids("dead"), seeded.ids("ready")) == ([], ["a1", "a2"])
+
+
+# ── what can go wrong in a form ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("field", "typed", "sentence"),
+    [
+        ("body", "{not json", "not JSON"),
+        ("body", '{"a": NaN}', "NaN is no JSON number"),
+        ("delay_ms", "soon", "it cannot be 'soon'"),
+        ("delay_ms", "-5s", "it cannot be '-5s'"),
+        ("priority", "NaN", '"NaN" is not a whole number'),
+        ("priority", "1e3", '"1e3" is not a whole number'),
+        ("priority", "99999", "4095"),
+        ("id", "i" * 600, "512"),
+        ("name", "a\x1b[31mb", "control"),
+    ],
+)
+@on_screen
+async def test_bad_input_is_said_in_the_dialog_and_nothing_is_written(
+    url: str, seeded: Seeded, client: Redis, field: str, typed: str, sentence: str
+) -> None:
+    seeded.put("first")
+    before = client.dbsize()
+    async with screen(url) as it:
+        await it.press("enter", "N")
+        await it.until_shown("New job in mail")
+        widget = it.app.screen.query_one(f"#field-{field}")
+        if isinstance(widget, TextArea):
+            widget.text = typed
+        else:
+            assert isinstance(widget, Input)
+            widget.value = typed
+        it.app.screen.query_one("#yes").focus()
+        await it.press("enter")
+        await it.until_shown(sentence)
+        assert isinstance(it.app.screen, Question)
+        assert seeded.ids("ready") == ["first"] and client.dbsize() == before
+        kept = it.app.screen.query_one(f"#field-{field}")
+        assert typed in (kept.text if isinstance(kept, TextArea) else getattr(kept, "value", ""))
+
+
+@pytest.mark.parametrize("name", ["a b", "{x}", "", "q\x07", "n" * 201])
+@on_screen
+async def test_a_name_that_is_none_is_refused_in_the_dialog(url: str, client: Redis, name: str) -> None:
+    async with screen(url) as it:
+        await it.press("N")
+        await it.until_shown("New job")
+        it.app.screen.query_one("#field-queue", Input).value = name
+        await it.press("enter")
+        await it.until_shown("queue: say which" if not name else "is no queue name")
+        assert client.dbsize() == 0
+
+
+# ── what stays where it is ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+@on_screen
+async def test_the_cursor_and_the_marks_stay_on_their_jobs_while_jobs_stream_through(url: str, seeded: Seeded) -> None:
+    seeded.put(*(f"j{n:03}" for n in range(60)))
+    async with screen(url) as it:
+        await it.press("enter", *["j"] * 12, "space")
+        pane = it.app.view.pane()  # type: ignore[union-attr]
+        await it.until(lambda: pane.cursor_id == b"j013")
+        for number in range(8):
+            seeded.reserve(1)
+            seeded.put(f"new{number}", priority=-1)
+            await it.until_refreshed()
+        assert pane.cursor_id == b"j013" and pane.marks == (b"j012",)
+        line = next(line for line in it.text().splitlines() if "j013" in line)
+        assert line.startswith("│▌")
+
+
+@on_screen
+async def test_a_job_that_left_stays_under_the_cursor_and_can_not_be_acted_on(url: str, seeded: Seeded) -> None:
+    seeded.put("a1", "a2")
+    async with screen(url) as it:
+        await it.press("enter", "j", "k")
+        seeded.reserve(1)
+        await it.until_shown("×a1")
+        await it.press("D")
+        await it.until_refreshed()
+        assert not isinstance(it.app.screen, Question)
+        await it.press("j")
+        await it.until(lambda: "a1" not in it.text())
+
+
+@on_screen
+async def test_a_job_page_follows_its_job_and_says_when_it_is_gone(url: str, seeded: Seeded) -> None:
+    seeded.put("a1")
+    async with screen(url) as it:
+        await it.press("enter", "enter")
+        await it.until_shown("place         ready", '"to": "a@b.c"')
+        (job,) = seeded.reserve()
+        await it.until_shown("place         reserved", "w1")
+        await it.press("L")
+        await it.until_told("release: given back")
+        await it.until_shown("place         ready")
+        seeded.engine.act("delete", seeded.ref, [job])
+        await it.until_shown("It is gone")
+        await it.press("D")
+        await it.until_refreshed()
+        assert isinstance(it.app.screen, JobPage)
+        await it.press("escape")
+        await it.until_shown("2 ready")
+
+
+@on_screen
+async def test_a_queue_that_is_deleted_leaves_an_empty_board(url: str, seeded: Seeded, client: Redis) -> None:
+    seeded.put("a1", "a2")
+    async with screen(url) as it:
+        await it.press("enter", "j")
+        client.flushall()
+        await it.press("g", "j")
+        await it.until_shown("nothing waits: N adds a job")
+        await it.press("q")
+        await it.until(lambda: isinstance(it.app.screen, Overview))
+
+
+@on_screen
+async def test_a_million_jobs_are_paged_like_ten(url: str, client: Redis) -> None:
+    many = 1_000_000
+    batch = client.pipeline(transaction=False)
+    for start in range(0, many, 20_000):
+        batch.zadd("rqtui:{big}:ready", {b"j%07d" % n: n for n in range(start, start + 20_000)})
+    batch.execute()
+    client.sadd("rqtui:queues", "big")
+    async with screen(url) as it:
+        await it.press("enter")
+        await it.until_shown("1-18 of 1 000 000", "j0000000")
+        await it.press("G")
+        await it.until_shown("of 1 000 000", "j0999999")
+        await it.press("g")
+        await it.until_shown("j0000000")
+        for _ in range(5):
+            await it.press("right_square_bracket")
+        await it.until_shown("j0000085")
+        assert it.app.snapshot is not None and it.app.snapshot.cost.trips == 1
+
+
+# ── loops ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@on_screen
+async def test_while_the_dispatcher_is_off_a_due_job_stays_scheduled(url: str, seeded: Seeded) -> None:
+    seeded.put("first")
+    async with screen(url) as it:
+        await it.press("comma")
+        await it.until_told("The dispatcher of this screen is off")
+        seeded.put("due", delay_ms=50)
+        await it.press("enter", "1")
+        await it.until_shown("1 due")
+        assert seeded.ids("scheduled") == ["due"]
+        await it.press("less_than_sign")
+        await it.until_told("dispatcher: 1 moved")
+        assert seeded.ids("ready") == ["first", "due"]
+        seeded.put("due2", delay_ms=50)
+        await it.press("comma")
+        await it.until(lambda: seeded.ids("ready") == ["first", "due", "due2"], "the dispatcher moved it")
+
+
+@on_screen
+async def test_while_the_reaper_is_off_an_expired_lease_stays(url: str, seeded: Seeded) -> None:
+    async with screen(url) as it:
+        await it.press("full_stop")
+        await it.until_told("The reaper of this screen is off")
+        seeded.put("a1", ttr_ms=100)
+        seeded.reserve(1)
+        await it.press("r")
+        await it.until_shown("mail")
+        await it.press("enter", "3")
+        await it.until_shown("1 expired")
+        assert seeded.ids("reserved") == ["a1"]
+        await it.press("t")
+        await it.until_shown("reaper  off")
+        await it.press("escape", "full_stop")
+        await it.until(lambda: seeded.ids("ready") == ["a1"], "the reaper took it back")
+
+
+# ── read-only, lost, small ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+@on_screen
+async def test_read_only_hides_what_changes_and_runs_no_loop(url: str, seeded: Seeded) -> None:
+    seeded.put("a1", delay_ms=50)
+    async with screen(url, read_only=True) as it:
+        await it.until_shown("loops off", "read-only")
+        assert not it.app.loops
+        await it.press("enter", "1", "D", "N", "R", "P", "comma", "less_than_sign")
+        await it.until_refreshed()
+        text = it.text()
+        assert not any(word in text for word in ("delete", "new", "run now", "pause"))
+        assert not isinstance(it.app.screen, Question)
+        assert seeded.ids("scheduled") == ["a1"]
+
+
+@on_screen
+async def test_resizing_rearranges_everything_also_below_a_dialog(url: str, seeded: Seeded) -> None:
+    seeded.put("a1", "a2")
+    async with screen(url, NARROW) as it:
+        await it.press("enter", "D")
+        await it.until_shown("Delete: a1")
+        await it.pilot.resize_terminal(*WIDE)
+        await it.until_shown("Delete: a1", "1 scheduled", "5 dead")
+        await it.press("n")
+        await it.until_shown("life-line", "3 reserved", "a2")
+        await it.pilot.resize_terminal(40, 10)
+        await it.until_shown("This terminal is 40×10", "Make it larger")
+        await it.pilot.resize_terminal(60, 16)
+        await it.until_shown("a1", "a2", "keys")
+        assert all(len(line) <= 60 for line in it.text().splitlines())
+
+
+@on_screen
+async def test_hostile_names_are_text(url: str, client: Redis) -> None:
+    hostile = "[red]q[/red]"
+    queue = Queue(hostile, url)
+    queue.put(b'{"a": "\x1b]0;owned\x07 \xe2\x80\xae evil"}', id="\x1b[31mid\x07[bold]", name="[b]n[/b]")
+    queue.put(b"{}", id="i" * 512)
+    queue.put(b"\xff\xfe\x00", id="花子" * 20)
+    async with screen(url, WIDE) as it:
+        await it.until_shown("[red]q[/red]")
+        await it.press("enter")
+        await it.until_shown("[b]n[/b]", "[bold]")
+        await it.press("enter")
+        await it.until_shown("␛[31mid␇[bold]", "‹202E›")
+        await it.press("D")
+        await it.until_shown("Delete: ")
+        await it.press("y")
+        await it.until_told("delete: deleted", "␛[31mid␇[bold]")
+        assert not [letter for letter in it.text() if letter < " " and letter != "\n" or "\x7f" <= letter < "\xa0"]
