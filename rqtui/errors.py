@@ -1,16 +1,16 @@
 """Everything rqtui raises, in one tree.
 
-    RqtuiError                 a sentence for a person; never a traceback without --debug
-    ├── UsageError             the request itself is wrong: unknown verb, bad duration, bad queue name
-    ├── ScriptError            a Lua file breaks its own header (file and line are in the message)
-    ├── ServerError            what Redis said or did not say
-    │   ├── Unreachable        no connection: wrong host, refused, TLS, time-out before anything was sent
-    │   ├── Unknown            the reply to a change was lost: it may or may not have happened
-    │   ├── Denied             password, ACL or a read-only replica
-    │   └── WrongType          a key of another program stands under one of our names
-    ├── Refused                a script refused its arguments; nothing was written
-    ├── ReadOnly               a change was asked for while changes are off
-    └── CodecError             a body that the queue's codec cannot encode or decode
+RqtuiError                 a sentence for a person; never a traceback without --debug
+├── UsageError             the request itself is wrong: unknown verb, bad duration, bad queue name
+├── ScriptError            a Lua file breaks its own header (file and line are in the message)
+├── ServerError            what Redis said or did not say
+│   ├── Unreachable        no connection: wrong host, refused, TLS, time-out before anything was sent
+│   ├── Unknown            the reply to a change was lost: it may or may not have happened
+│   ├── Denied             password, ACL or a read-only replica
+│   └── WrongType          a key of another program stands under one of our names
+├── Refused                a script refused its arguments; nothing was written
+├── ReadOnly               a change was asked for while changes are off
+└── CodecError             a body that the queue's codec cannot encode or decode
 """
 
 from __future__ import annotations
