@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from rqtui import ids
 from rqtui.model import Outcome, Ref, State
 from rqtui.tui import display, keys
 from rqtui.tui.view import Target
@@ -74,12 +75,14 @@ def by_verb(verb: Verb, values: Values) -> list[tuple[str, Values]]:
 
 
 def completed(system: Layout, name: str, target: Target, form: Values) -> Values:
-    """A form with what the screen knows: the place, the size of a chunk, that a worker's lease is to be overruled."""
+    """A form with what nobody had to type: a new id, the place, the size of a chunk, force against a worker's lease."""
     args = {arg.name for arg in system.script(name).args}
     form = dict(form)
     holds = target.place == State.RESERVED or any(job.state is State.RESERVED for job in target.jobs)
     if "force" in args and holds:
         form["force"] = True  # the question has said that a worker holds it
+    if name == "enqueue":
+        form.setdefault("id", ids.new_id())
     if name == "purge":
         form.update(place=target.place, limit=PURGE_LIMIT)
     return form

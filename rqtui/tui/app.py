@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from textual.app import App, SystemCommand
 from textual.binding import BindingType
 from textual.content import Content
-from textual.events import Resize
 from textual.message import Message
 from textual.screen import Screen
 from textual.timer import Timer
@@ -43,6 +42,7 @@ LOOPS = {"dispatch": "dispatcher", "reap": "reaper"}
 SOON_S = 0.06  # a held key asks for one detail, not for thirty
 SHORTEST_S, LONGEST_S = 0.25, 60.0  # between two pictures
 REMEMBERED = 200  # changes made here
+TOAST = 72  # cells of a line
 
 
 class Heard(Message):
@@ -317,13 +317,6 @@ class Cockpit(Changes, App[None]):
             return Content.styled("read-only", "$state-ready")
         return self.progress() or Content.styled("write", "$accented")
 
-    def on_resize(self, _event: Resize) -> None:
-        """Everything fits itself to the new size."""
-        for view in self._views():
-            view.check_size()
-        self.show_header()
-        self.show_keys()
-
     # -- keys that look -------------------------------------------------------------------------------------------
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -436,7 +429,8 @@ class Cockpit(Changes, App[None]):
 
     def say(self, words: str, severity: str = "information", timeout: float | None = None) -> None:
         """A toast: what happened, in words that are made safe here."""
-        self.notify(display.safe(words), severity=severity, markup=False, timeout=timeout)  # type: ignore[arg-type]
+        lines = display.wrap(display.safe(words), max(20, min(TOAST, self.size.width - 8)))
+        self.notify("\n".join(lines), severity=severity, markup=False, timeout=timeout)  # type: ignore[arg-type]
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """The palette: every look, and every verb of the layout, also those without a key."""

@@ -71,7 +71,11 @@ class Changes:
         if self._app.settings.read_only or self._app.lost or target.ref is None:
             return []
         system = self._app.layouts[target.ref.layout]
-        return [(v, system.scripts[v.name].summary) for v in system.verbs() if acts.offered(system, v, target)]
+        return [
+            (v, _first_clause(system.scripts[v.name].summary))
+            for v in system.verbs()
+            if acts.offered(system, v, target)
+        ]
 
     # -- asking ---------------------------------------------------------------------------------------------------
 
@@ -128,8 +132,13 @@ class Changes:
         parts = self._parts(verb, target, values)
         if not parts:
             raise UsageError("fill in at least one field.")
+        sample = target.jobs[:1]
+        if target.whole and target.ref and self._app.snapshot:
+            page = self._app.snapshot.page(target.ref, target.place)
+            sample = page.jobs[:1] if page else ()
         for name, ref, form in parts:
-            self._app.layouts[ref.layout].act_asks(name, ref.queue, target.jobs[:1], form)
+            if sample or verb.scope != "job":
+                self._app.layouts[ref.layout].act_asks(name, ref.queue, sample, form)
 
     def _parts(self, verb: Verb, target: Target, values: Values) -> list[tuple[str, Ref, Values]]:
         """(script, queue, form) for each script that a form is for."""
@@ -226,3 +235,7 @@ class Changes:
             self._app.say(words, "information" if tally.moved else "warning")
         told = words.partition(": ")[2] or message.error
         self._app.changes.append(happened.Entry(time.time(), message.verb, message.ref.queue, display.safe(told)))
+
+
+def _first_clause(summary: str) -> str:
+    return summary.partition(";")[0].rstrip(".") + "."

@@ -110,6 +110,8 @@ def status_line(status: Status, loops: Mapping[str, Loop] | None, width: int) ->
         return Content.assemble(("● ", hue), (url, "$strong"), said)
 
     def right(is_short: bool, cost: str) -> Content:
+        if status.is_lost:
+            return Content()  # the loops wait as well; when the next try comes is said on the left
         pieces = [loop_words(name, loop, is_short) for name, loop in (loops or {}).items()]
         pieces = pieces or [Content.styled("loops off", "$muted")]
         pieces += [Content.styled(cost, "$muted")] if cost else []
@@ -120,6 +122,7 @@ def status_line(status: Status, loops: Mapping[str, Loop] | None, width: int) ->
     return first_that_fits(
         (
             (left(url, status.words), right(False, status.cost)),
+            (left(url, status.words), right(True, status.short_cost)),
             (left(url, status.short_words), right(False, status.short_cost)),
             (left(url, status.short_words), right(True, status.short_cost)),
             (left(bare, status.short_words), right(True, status.short_cost)),

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rqtui.scenarios.scenario import Scenario
 
 _KEY = 16  # cells for a key
+_TEXT = 60  # cells for what stands beside it, so that it fits on 80
 
 
 def what(target: Target, total: int) -> str:
@@ -129,12 +130,20 @@ def _line(key: str, words: str, more: str) -> Content:
     return Content.assemble((display.fit(key, _KEY), "b $accented"), words, (more, "$muted"))
 
 
+def _hanging(key: str, text: str) -> list[Content]:
+    """A key and its text, wrapped beside it."""
+    labels = (key, *[""] * len(text))
+    lines = zip(labels, display.wrap(text, _TEXT), strict=False)
+    return [Content.assemble((display.fit(label, 9), "b $accented"), line) for label, line in lines]
+
+
 def demo_page(story: Scenario, url: str) -> Content:
     """What to try in a scenario, and what to watch."""
-    lines = [Content.styled(story.summary, "$strong"), Content(), Content.styled("try", "b $strong")]
-    lines += [Content.assemble((display.fit(keys_, 9), "b $accented"), text) for keys_, text in story.tries]
+    lines = [Content.styled(line, "$strong") for line in display.wrap(story.summary, 9 + _TEXT)]
+    lines += [Content(), Content.styled("try", "b $strong")]
+    lines += [line for keys_, text in story.tries for line in _hanging(keys_, text)]
     lines += [Content(), Content.styled("watch", "b $strong")]
-    lines += [Content.assemble((" " * 9, ""), text) for text in story.watch]
+    lines += [line for text in story.watch for line in _hanging("", text)]
     lines += [Content(), Content.styled(f"The Redis of this demo: redis-cli -u {url}", "$muted")]
     return Content("\n").join(lines)
 

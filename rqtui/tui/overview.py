@@ -81,6 +81,7 @@ class Overview(View):
 
     def show(self, snapshot: Snapshot) -> None:
         """Draws what is known of every queue, in the order of the sort."""
+        self._arrange()
         refs = self.cockpit.refs
         counted = {Ref(queue.layout, queue.name): queue for queue in snapshot.queues}
         known = {**self._known, **counted}

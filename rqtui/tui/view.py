@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual.app import ComposeResult
 from textual.content import Content
+from textual.events import Resize
 from textual.screen import Screen
 from textual.widgets import Static
 
@@ -71,6 +72,12 @@ class View(Screen[None]):
         """From now on it can be drawn into."""
         self._is_composed = True
         self.check_size()
+
+    def on_resize(self, _event: Resize) -> None:
+        """Its lines fit themselves to the new size."""
+        self.check_size()
+        self.cockpit.show_header()
+        self.cockpit.show_keys()
 
     def compose_view(self) -> ComposeResult:
         """The widgets between header and footer."""
