@@ -215,7 +215,7 @@ class Board(View):
         if job is None:
             text.show(Content.styled("no job under the cursor", "$muted"))
             return
-        encoding, body = jobs.body(job)
+        encoding, body = jobs.body(job, detail.content_size.width)
         text.show(
             Content("\n").join(
                 [

@@ -30,14 +30,15 @@ class BodyView(NamedTuple):
     text: str
 
 
-def body_view(body: bytes, revealed: bool = False, most_bytes: int = MOST_BYTES) -> BodyView:
+def body_view(body: bytes, revealed: bool = False, most_bytes: int = MOST_BYTES, width: int = 80) -> BodyView:
     """How `body` looks. Values whose key speaks of a password, token, secret, authorization or cookie are masked
-    unless `revealed`; the last line says so when only the first `most_bytes` are shown."""
+    unless `revealed`; the last line says so when only the first `most_bytes` are shown. A hex dump fits into `width`
+    cells, as long as there are 37 of them."""
     if not body:
         return BodyView("empty", "")
     head = body[:most_bytes]
     cut = f"\n… the first {len(head)} of {len(body)} bytes" if len(head) < len(body) else ""
-    encoding, text = _decode(head, is_cut=bool(cut), revealed=revealed)
+    encoding, text = _decode(head, is_cut=bool(cut), revealed=revealed, width=width)
     return BodyView(encoding, text + cut)
 
 
@@ -61,7 +62,7 @@ _PAIR = re.compile(
 )
 
 
-def _decode(head: bytes, is_cut: bool, revealed: bool) -> tuple[str, str]:
+def _decode(head: bytes, is_cut: bool, revealed: bool, width: int) -> tuple[str, str]:
     text = _utf8(head, is_cut)
     if text is not None and _is_json(text, is_cut):
         return "json", _indented(text, revealed)
@@ -69,7 +70,7 @@ def _decode(head: bytes, is_cut: bool, revealed: bool) -> tuple[str, str]:
         return "utf-8", "\n".join(safe_lines(text if revealed else mask_text(text)))
     if not is_cut and (packed := _unpacked(head)) is not None:
         return "msgpack", _indented(packed, revealed)
-    return "hex", _hex_dump(head)
+    return "hex", _hex_dump(head, width)
 
 
 def _utf8(head: bytes, is_cut: bool) -> str | None:
@@ -193,11 +194,19 @@ def _other(value: object) -> str:
         return "base64:" + base64.b64encode(value).decode()
 
 
-def _hex_dump(head: bytes) -> str:
-    """Offset, sixteen bytes, and the letters among them."""
+def _hex_dump(head: bytes, width: int) -> str:
+    """Offset, sixteen bytes (eight where it is narrow), and the letters among them."""
+    is_narrow = width < _HEX_CELLS
+    step = 8 if is_narrow else 16
     lines = []
-    for start in range(0, len(head), 16):
-        row = head[start : start + 16]
+    for start in range(0, len(head), step):
+        row = head[start : start + step]
         letters = "".join(chr(byte) if 0x20 <= byte < 0x7F else "." for byte in row)
-        lines.append(f"{start:08x}  {row[:8].hex(' '):<23}  {row[8:].hex(' '):<23}  {letters}")
+        if is_narrow:
+            lines.append(f"{start:04x} {row.hex(' '):<23} {letters}")
+        else:
+            lines.append(f"{start:08x}  {row[:8].hex(' '):<23}  {row[8:].hex(' '):<23}  {letters}")
     return "\n".join(lines)
+
+
+_HEX_CELLS = 76

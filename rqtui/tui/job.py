@@ -88,12 +88,13 @@ class JobPage(View):
             text = Content("\n".join(display.safe_lines(errors[-1].error)))
             parts += [Content.styled("\nlast error", "b $strong"), text]
         self.query_one("#job-properties", Text).show(Content("\n").join(parts))
-        encoding, body = jobs.body(self.seen, self._is_revealed)
+        right = self.query_one("#job-right")
+        encoding, body = jobs.body(self.seen, right.content_size.width, self._is_revealed)
         if self.seen.body is None:
             words = f"{display.size(self.seen.body_bytes)} are too many to show here: rqtui show --body"
             body = Content.styled(words, "$muted")
         title = f" body · {encoding} · {display.size(self.seen.body_bytes)} "
-        self.query_one("#job-right").border_title = Content(title)
+        right.border_title = Content(title)
         self.query_one("#job-body", Text).show(body)
 
     def target(self) -> Target:

@@ -185,16 +185,16 @@ def life_line(job: Job, width: int) -> Content:
     return Content("\n").join(made)
 
 
-def body(job: Job, revealed: bool = False) -> tuple[str, Content]:
-    """How the body is encoded, and its text; one that was not fetched says how long it is."""
+def body(job: Job, width: int, revealed: bool = False) -> tuple[str, Content]:
+    """How the body is encoded, and its text for `width` cells; one that was not fetched says how long it is."""
     if job.body is None:
         return "omitted", Content.styled(f"{display.size(job.body_bytes)}: Enter shows it", "$muted")
-    return _shown(job.body, revealed)
+    return _shown(job.body, revealed, width)
 
 
 @lru_cache(16)
-def _shown(body: bytes, revealed: bool) -> tuple[str, Content]:
-    view = display.body_view(body, revealed)
+def _shown(body: bytes, revealed: bool, width: int) -> tuple[str, Content]:
+    view = display.body_view(body, revealed, width=width)
     coloured = view.encoding in ("json", "msgpack")
     return view.encoding, highlighted(view.text) if coloured else Content(view.text)
 
