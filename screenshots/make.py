@@ -1,7 +1,7 @@
 """Makes every picture in this folder: python screenshots/make.py
 
-It starts a server of its own, plants the same jobs each time, presses keys, and writes what the screen shows as SVG. The
-address and the ages on the pictures are fixed, so that a picture changes only when the screen does.
+It starts a server of its own, plants the same jobs each time, presses keys, and writes what the screen shows as SVG.
+The address on the pictures is made up; rates and ages are those of the moment.
 """
 
 from __future__ import annotations
