@@ -199,6 +199,19 @@ def parse(text: str, path: str) -> Script:
     return Script(**said, name=Path(path).stem, path=path, source=text, sha=sha)
 
 
+class Folder(dict[str, Script]):
+    """Scripts by name; asking for one that is not there raises ScriptError: the installation is not whole."""
+
+    def __init__(self, name: str, scripts: Mapping[str, Script]) -> None:
+        super().__init__(scripts)
+        self.name = name
+
+    def __missing__(self, script: str) -> Script:
+        raise ScriptError(
+            f"lua/{self.name}/{script}.lua:0: it is not there; the installation is incomplete, install rqtui again"
+        )
+
+
 @cache
 def load(folder_name: str) -> dict[str, Script]:
     """The scripts of a folder of `lua/` by name, in alphabetical order; read once. Raises ScriptError."""
@@ -206,7 +219,8 @@ def load(folder_name: str) -> dict[str, Script]:
     for root in tried:
         paths = sorted((root / folder_name).glob("*.lua"))
         if paths:
-            return {path.stem: parse(_text(path), f"lua/{folder_name}/{path.name}") for path in paths}
+            found = {path.stem: parse(_text(path), f"lua/{folder_name}/{path.name}") for path in paths}
+            return Folder(folder_name, found)
     raise ScriptError(f"lua/{folder_name}:0: no scripts there; looked in {' and '.join(str(root) for root in tried)}")
 
 

@@ -79,7 +79,7 @@ class Native(Layout):
         return tuple(_taken(queue, row) for row in answer.rows)
 
     def _read(self, script: str, queue: str, **args: object) -> Call:
-        return self.call(script, queue, args)
+        return self.call(self.scripts[script].name, queue, args)
 
 
 LAYOUT = Native

@@ -94,12 +94,9 @@ class Question(ModalScreen["Given | None"]):
         inputs = self.query("Input, TextArea, Checkbox")
         if self._first_problem:
             self._say(self._first_problem)
-        if self._is_danger and not self._first_problem:
-            self.query_one("#no").focus()
-        elif inputs:
-            inputs.first().focus()
-        else:
-            self.query_one("#yes").focus()
+        first = inputs.first() if inputs else self.query_one("#yes")
+        # At once: `focus()` would wait for the next turn, and a key that follows N closely would come too early.
+        self.set_focus(self.query_one("#no") if self._is_danger and not self._first_problem else first)
 
     def on_resize(self) -> None:
         """The buttons stay in sight, however low the terminal is."""
