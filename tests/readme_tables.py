@@ -50,7 +50,7 @@ def _moves(script: object) -> str:
 TABLES = {"keys": keys_table, "verbs": verbs_table}
 
 
-def rewritten(text: str) -> str:
+def written(text: str) -> str:
     """The README with its tables as they should be."""
     for name, table in TABLES.items():
         pattern = rf"(<!-- {name}: [^\n]* -->\n).*?(<!-- end -->)"
@@ -62,4 +62,4 @@ def rewritten(text: str) -> str:
 
 
 if __name__ == "__main__":
-    README.write_text(rewritten(README.read_text("utf-8")), "utf-8")
+    README.write_text(written(README.read_text("utf-8")), "utf-8")

@@ -34,9 +34,10 @@ class Terminal:
         self._tmux("-f", "/dev/null", "new-session", "-d", "-x", str(width), "-y", str(height), shell)
 
     def keys(self, *keys: str) -> None:
-        """Presses keys by tmux's names."""
+        """Presses keys by tmux's names, at a person's pace: of a burst, Textual hands all to what had the focus before."""
         for key in keys:
             self._tmux("send-keys", "--", key)
+            time.sleep(0.1)
 
     def type(self, text: str) -> None:
         """Types text as it is."""
