@@ -34,7 +34,7 @@ class Terminal:
         self._tmux("-f", "/dev/null", "new-session", "-d", "-x", str(width), "-y", str(height), shell)
 
     def keys(self, *keys: str) -> None:
-        """Presses keys by tmux's names, at a person's pace: of a burst, Textual hands all to what had the focus before."""
+        """Presses keys by tmux's names, at a person's pace: of a burst, Textual hands all to the old focus."""
         for key in keys:
             self._tmux("send-keys", "--", key)
             time.sleep(0.1)

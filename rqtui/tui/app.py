@@ -13,6 +13,7 @@ import signal
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import App, SystemCommand
@@ -56,7 +57,7 @@ class Heard(Message):
 class Cockpit(Changes, App[None]):
     """rqtui on a terminal."""
 
-    CSS_PATH = "rqtui.tcss"
+    CSS_PATH = Path(__file__).with_name("rqtui.tcss")  # absolute, so that a subclass elsewhere finds it
     TITLE = "rqtui"
     BINDINGS: ClassVar[list[BindingType]] = list(keys.bindings())
 
@@ -273,7 +274,11 @@ class Cockpit(Changes, App[None]):
         cost = self.snapshot.cost
         spent, every = display.duration(cost.ms), f"{self.ticker.interval_s:g} s"
         return chrome.Status(
-            url, f"{systems} · {number}", number, f"{cost.commands} cmds · {spent} / {every}", f"{spent}/{every}"
+            url,
+            f"{systems} · {number}",
+            number,
+            f"{cost.commands} {'call' if cost.commands == 1 else 'calls'} · {spent} / {every}",
+            f"{spent}/{every}",
         )
 
     def _strip(self, width: int) -> chrome.Sides:

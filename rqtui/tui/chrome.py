@@ -113,7 +113,8 @@ def status_line(status: Status, loops: Mapping[str, Loop] | None, width: int) ->
         if status.is_lost:
             return Content()  # the loops wait as well; when the next try comes is said on the left
         pieces = [loop_words(name, loop, is_short) for name, loop in (loops or {}).items()]
-        pieces = pieces or [Content.styled("loops off", "$muted")]
+        if loops is None:
+            pieces.append(Content.styled("loops off", "$muted"))
         pieces += [Content.styled(cost, "$muted")] if cost else []
         return Content("  " if is_short else "   ").join(pieces)
 

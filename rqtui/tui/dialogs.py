@@ -80,7 +80,7 @@ class Question(ModalScreen["Given | None"]):
             if self._lines:
                 yield Static(Content("\n").join(self._lines), id="words")
             if self._fields:
-                with VerticalScroll(id="fields", can_focus=False):
+                with VerticalScroll(id="fields", can_focus=False, classes="below" if self._lines else ""):
                     for field in self._fields:
                         yield from _row(field, self._typed.get(field.name, field.default))
             yield Static("", id="problem")
@@ -106,7 +106,7 @@ class Question(ModalScreen["Given | None"]):
         if self._fields:
             body = any(field.kind == "body" for field in self._fields)
             rows = len(self._fields) + (5 if body else 0)
-            room = self.app.size.height - 7 - len(self._lines)
+            room = self.app.size.height - 7 - len(self._lines) - bool(self._lines)
             self.query_one("#fields").styles.height = max(2, min(rows, room))
 
     def on_button_pressed(self, event: Button.Pressed) -> None:

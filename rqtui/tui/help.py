@@ -59,8 +59,6 @@ def question_lines(verb: Verb, target: Target, total: int, url: str) -> list[Con
         lines.append(Content.styled("A worker holds it: its answer will change nothing.", "$state-reserved"))
     if verb.lost:
         lines.append(Content.assemble(("lost   ", "$muted"), (verb.lost, "$state-dead")))
-    if lines:
-        lines.append(Content())
     return lines
 
 

@@ -164,7 +164,9 @@ def life_line(job: Job, width: int) -> Content:
             (attempt.start_ms, "$state-reserved", f"reserved by {display.safe(attempt.worker) or 'nobody named'}")
         )
         lasted = display.duration(attempt.end_ms - attempt.start_ms)
-        events.append((attempt.end_ms, "$state-dead", f"{display.safe(last_line(attempt.error))} (after {lasted})"))
+        events.append(
+            (attempt.end_ms, "$state-dead", f"failed after {lasted}: {display.safe(last_line(attempt.error))}")
+        )
     if job.state is State.RESERVED and job.reserved_ms:
         events.append((job.reserved_ms, "$state-reserved", f"reserved by {display.safe(job.worker) or 'nobody named'}"))
     if job.state is State.SCHEDULED and job.due_ms is not None:

@@ -1,0 +1,237 @@
+"""The data of the screenshots and of the snapshot tests: the same queues, ids and ages each time.
+
+Everything is written by the scripts, at instants before `NOW`; the app that shows it has its clock stopped there, and
+figures that depend on the machine (rates, cost, what the loops did) are given.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from hashlib import blake2s
+from typing import Any
+
+from redis import Redis
+from textual.pilot import Pilot
+
+from rqtui import server, tick
+from rqtui.engine import Engine, with_layouts
+from rqtui.layout import Ask
+from rqtui.layouts.native import Native
+from rqtui.loops import Loop, Round, Step
+from rqtui.model import Cost, Job, Rate, Ref
+from rqtui.scripts import Call
+from rqtui.settings import Settings
+from rqtui.tui.app import Cockpit
+from rqtui.tui.view import View
+
+NOW = 1_795_219_200_000  # 2026-11-21 00:00:00 UTC
+URL = "redis://jobs-1:6379/0"
+RATES = {"mail": (12.0, 14.0), "images": (3.0, 3.0), "webhooks": (6.0, 5.5), "thumbnails": (40.0, 41.0)}
+QUEUES = ("mail", "images", "webhooks", "thumbnails", "exports", "digests", "reports")
+KINDS = {
+    "mail": ("send_invoice", "send_invoice", "digest", "welcome", "reminder"),
+    "images": ("resize_image", "strip_exif"),
+    "webhooks": ("call_webhook",),
+}
+ERRORS = (
+    "TimeoutError: smtp 10.0.0.7 did not answer within 5.0 s",
+    "SMTPRecipientsRefused: 550 no such user",
+    "KeyError: 'vat_id'",
+)
+
+
+class Still(Native):
+    """The native layout with its clock stopped."""
+
+    def _read(self, script: str, queue: str, **args: object) -> Call:
+        known = {arg.name for arg in self.script(script).args}
+        return super()._read(script, queue, **({"now_ms": NOW} if "now_ms" in known else {}), **args)
+
+
+class StillCockpit(Cockpit):
+    """The app at `NOW`: what depends on the machine is given."""
+
+    def __init__(self, url: str, *, read_only: bool = False, **options: Any) -> None:
+        super().__init__(Settings(URL, read_only=read_only), interval_s=2.0, **options)
+
+        def make() -> Engine:
+            return Engine(server.connect(url), [Still()], read_only)
+
+        self.ticker = tick.Ticker(make, self._post, 2.0)
+
+    def is_pictured_for(self, view: View) -> bool:
+        """Whether the last picture shows what the view wants."""
+        return self._pictured == view.focus_wish(self.refs)
+
+    def _make_loops(self, engine: Engine) -> None:
+        steps = {"dispatch": [("mail", 118), ("images", 9), ("mail", 64)], "reap": [("thumbnails", 2)]}
+        for verb, moved in steps.items() if not self.settings.read_only else ():
+            done = [
+                Step(verb, Ref("native", queue), number, at_s=NOW / 1000 - 40 + 12 * at)
+                for at, (queue, number) in enumerate(moved)
+            ]
+            loop = Loop(verb, lambda: Round(wait_s=3600.0))
+            loop.rounds.append(Round(tuple(done)))
+            loop.start()
+            self.loops[verb] = loop
+
+    def _refreshed(self, message: tick.Refreshed) -> None:
+        snapshot = message.snapshot
+        rates = {Ref("native", queue.name): _rate(queue.name) for queue in snapshot.queues}
+        pages = len(snapshot.pages) + len(snapshot.queues)
+        still = replace(snapshot, rates=rates, cost=Cost(pages, 1, 1.4))
+        super()._refreshed(replace(message, snapshot=still))
+
+
+@asynccontextmanager
+async def still(url: str, size: tuple[int, int], keys: Sequence[str], **options: Any) -> AsyncIterator[StillCockpit]:
+    """The app after these keys; a first word that is a queue of ours opens its board."""
+    queue = keys[0] if keys and keys[0] in QUEUES else ""
+    app = StillCockpit(url, open_queue=queue, **options)
+    async with app.run_test(size=size) as pilot:
+        await _settle(app, pilot)
+        for key in keys[bool(queue) :]:
+            await pilot.press(key)
+            await _settle(app, pilot)
+        yield app
+
+
+async def _settle(app: StillCockpit, pilot: Pilot[None]) -> None:
+    """Waits until the view under the keys has what it asked for, and the screen stands still."""
+    before, same = "", 0
+    while same < 5:
+        await pilot.pause(0.03)
+        is_asked = app.snapshot is not None and app.view is not None and app.is_pictured_for(app.view)
+        now = app.export_screenshot() if is_asked or app.lost else ""
+        same = same + 1 if now and now == before else 0
+        before = now
+
+
+def _rate(queue: str) -> Rate:
+    in_s, out_s = RATES.get(queue, (0.0, 0.0))
+    rng = random.Random(queue)
+    history = tuple(out_s * (0.15 + 0.6 * at / 60 + 0.4 * rng.random()) for at in range(60)) if out_s else ()
+    return Rate(in_s, out_s, 0.04 * out_s if queue == "webhooks" else 0.0, history)
+
+
+def stop_the_clock() -> None:
+    """Ages are told from `NOW`, instants in UTC."""
+    os.environ["TZ"] = "UTC"
+    time.tzset()
+    time.time = lambda: NOW / 1000  # type: ignore[assignment]
+
+
+class Seed:
+    """Writes one queue by the native scripts, at instants before `NOW`."""
+
+    def __init__(self, client: Redis, queue: str) -> None:
+        self.client, self.queue = client, queue
+        self.engine = with_layouts(client, [Native()])
+        self.layout = self.engine.layouts["native"]
+        self.ref = Ref("native", queue)
+        self.rng = random.Random(queue)
+        self.number = 0
+
+    def put(self, number: int, from_ms: int, to_ms: int = 0, **options: object) -> list[str]:
+        """`number` jobs, enqueued evenly between `from_ms` and `to_ms` before NOW; their ids."""
+        ids = []
+        for at in range(number):
+            self.number += 1
+            before_ms = from_ms + (to_ms - from_ms) * at // max(1, number)
+            ids.append(self.id(self.number))
+            row = {
+                "id": ids[-1],
+                "body": self.body(self.number),
+                "name": self.rng.choice(KINDS.get(self.queue, ("job",))),
+            }
+            self.do(
+                "enqueue",
+                before_ms,
+                {},
+                [{**row, **{k: v(self.rng) if callable(v) else v for k, v in options.items()}}],
+            )
+        self.client.sadd("rqtui:queues", self.queue)
+        return ids
+
+    def id(self, number: int) -> str:
+        """An id as a uuid7 looks: it begins like its neighbours."""
+        return f"01jd8{number:04x}" + blake2s(f"{self.queue}:{number}".encode(), digest_size=8).hexdigest()[:13]
+
+    def body(self, number: int) -> bytes:
+        """What an invoice might carry."""
+        net = self.rng.randrange(900, 90_000) / 100
+        person = self.rng.choice(("a.meyer", "zoë", "hanako", "o.nwosu"))
+        invoice = {"to": f"{person}@example.org", "invoice": 48_000 + number, "net": net, "currency": "EUR"}
+        return json.dumps({**invoice, "token": "sesame"}, ensure_ascii=False).encode()
+
+    def take(self, number: int, before_ms: int, worker: str = "w1", **options: object) -> list[Job]:
+        """Hands out jobs; what is in reserved afterwards."""
+        self.do("reserve", before_ms, {"limit": number, "worker": worker, **options})
+        return [job for job in self.engine.page(self.ref, "reserved", 0, 1000).jobs if job.worker == worker]
+
+    def fail(self, jobs: Sequence[Job], before_ms: int, error: str, **options: object) -> None:
+        """Those attempts failed."""
+        rows = [{"id": job.id, "token": job.token, "error": error} for job in jobs]
+        self.do("reject", before_ms, dict(options), rows)
+
+    def finish(self, jobs: Sequence[Job], before_ms: int) -> None:
+        """They are done, and kept for an hour."""
+        self.do("ack", before_ms, {"keep_ms": 3_600_000}, [{"id": job.id, "token": job.token} for job in jobs])
+
+    def beat(self, *workers: str) -> None:
+        """Workers that live."""
+        for worker in workers:
+            self.do("beat", 1000, {"worker": worker, "ttl_ms": 60_000, "host": "jobs-1", "pid": "4711"})
+
+    def do(
+        self, verb: str, before_ms: int, args: Mapping[str, object], rows: Sequence[Mapping[str, object]] = ()
+    ) -> Any:
+        """One script, at an instant before NOW."""
+        call = self.layout.call(verb, self.queue, {"now_ms": NOW - before_ms, **args}, rows)
+        return self.engine.ask(Ask((call,), lambda answers: answers[0]))
+
+
+def seed(client: Redis) -> None:
+    """All queues of the pictures."""
+    client.flushall()
+    mail = Seed(client, "mail")
+    mail.put(21, 6_000_000, 5_000_000)
+    for before_ms in range(5_000_000, 200_000, -240_000):
+        taken = mail.take(1, before_ms, "w2")
+        mail.fail(taken, before_ms - 700, ERRORS[before_ms // 240_000 % 3], final=True)
+    mail.put(240, 252_000, 2_000)
+    mail.finish(mail.take(12, 60_000, "w4"), 55_000)
+    for number, worker in enumerate(("w1", "w2", "w3", "w4", "w1", "w2")):
+        mail.do("reserve", 27_000 - 4_600 * number, {"limit": 1, "worker": worker, "ttr_ms": 30_000})
+    mail.put(4, 300_000, 290_000, priority=-1)
+    mail.fail(mail.take(4, 280_000, "w5"), 279_000, ERRORS[0], delay_ms=1000)
+    mail.do("dispatch", 270_000, {"limit": 100})
+    mail.put(60, 9_000, 1_000, delay_ms=lambda rng: rng.randrange(12_000, 900_000))
+    mail.put(30, 9_000, 1_000, delay_ms=lambda rng: rng.randrange(3_600_000, 260_000_000))
+    mail.beat("w1", "w2", "w3", "w4")
+    images = Seed(client, "images")
+    images.put(88, 4_000, 100)
+    images.take(12, 3_000, "i1")
+    images.put(9, 4_000, 100, delay_ms=60_000)
+    images.beat("i1", "i2")
+    webhooks = Seed(client, "webhooks")
+    webhooks.put(41, 700_000, 600_000)
+    webhooks.fail(webhooks.take(41, 500_000, "h1"), 400_000, "HTTPStatusError: 410 Gone", final=True)
+    webhooks.put(2, 900, 100)
+    webhooks.beat("h1")
+    Seed(client, "thumbnails").put(4, 700, 100)
+    Seed(client, "exports").put(31, 5_000, 100, delay_ms=3_600_000)
+    digests = Seed(client, "digests")
+    digests.put(17, 552_000, 60_000)
+    reports = Seed(client, "reports")
+    reports.put(3, 40_000, 10_000)
+    reports.do("pause", 8_000, {})
+
+
+__all__ = ["NOW", "Seed", "Still", "StillCockpit", "seed", "still", "stop_the_clock"]
