@@ -27,8 +27,9 @@ from rqtui import server, tick
 from rqtui.errors import UsageError
 from rqtui.model import Focus, Job, Ref, Snapshot
 from rqtui.settings import DEFAULT_LAYOUTS, Settings
-from rqtui.tui import chrome, display, happened, help, keys, theme
+from rqtui.tui import display, happened, help, keys, theme
 from rqtui.tui.changes import Changes
+from rqtui.tui.frame import Frame
 from rqtui.tui.overview import Overview
 from rqtui.tui.view import Target, View
 
@@ -54,7 +55,7 @@ class Heard(Message):
         self.what = what
 
 
-class Cockpit(Changes, App[None]):
+class Cockpit(Changes, Frame, App[None]):
     """rqtui on a terminal."""
 
     CSS_PATH = Path(__file__).with_name("rqtui.tcss")  # absolute, so that a subclass elsewhere finds it
@@ -247,81 +248,6 @@ class Cockpit(Changes, App[None]):
         for view in self._views():
             view.diagnose(help.diagnosis(self.settings.url, self.lost.error, wait_s))
 
-    def show_header(self) -> None:
-        """The two lines above and a demo's strip, as they are now."""
-        view = self.view
-        if view is None or not view.is_drawn or not self.is_running:
-            return
-        width = self.size.width - 2
-        shown = None if self.settings.read_only else self.loops
-        second = view.second_line(width)
-        if self.lost and self.snapshot:
-            second = (Content.styled(display.safe(self.lost.error), "$state-dead"), Content())
-        view.header.show(chrome.status_line(self._status(), shown, width), second)
-        if self.demo:
-            view.strip.show(self._strip(width))
-
-    def _status(self) -> chrome.Status:
-        url = server.mask(self.settings.url)
-        if self.lost:
-            now = time.monotonic()
-            age, wait_s = display.age((now - self.lost.since_s) * 1000), max(0, self.lost.next_s - now)
-            return chrome.Status(url, f"lost {age} ago, next try in {wait_s:.0f} s", f"lost {age} ago", is_lost=True)
-        if self.snapshot is None:
-            return chrome.Status(url, "connecting …")
-        systems = ", ".join(sorted({ref.layout for ref in self.refs})) or "native"
-        number = f"{len(self.refs)} {'queue' if len(self.refs) == 1 else 'queues'}"
-        cost = self.snapshot.cost
-        spent, every = display.duration(cost.ms), f"{self.ticker.interval_s:g} s"
-        return chrome.Status(
-            url,
-            f"{systems} · {number}",
-            number,
-            f"{cost.commands} {'call' if cost.commands == 1 else 'calls'} · {spent} / {every}",
-            f"{spent}/{every}",
-        )
-
-    def _strip(self, width: int) -> chrome.Sides:
-        if self.demo is None:
-            return Content(), Content()
-        now = self.demo.status()
-        planned = f" of {display.count(now.planned, width=9)}" if now.planned else ""
-        figures = [
-            f"{now.workers} workers" + (f", {now.stalled} hang" if now.stalled else ""),
-            f"×{now.speed:g}",
-            f"{now.jobs_s:.1f}/s",
-            f"{display.count(now.put, width=9)}{planned} put",
-        ]
-        alarm = "Redis is cut off" if now.is_cut else ""
-        return chrome.strip_line([*_strip_keys(self.demo.controls), ("d", "try")], figures, alarm, width)
-
-    def show_keys(self) -> None:
-        """The footer, for what is under the cursor now."""
-        view = self.view
-        if view is None or not view.is_drawn:
-            return
-        usable: list[chrome.Key] = []
-        grey: list[chrome.Key] = []
-        for key in keys.VERB_KEYS:
-            state = self.check_action("verb", (key,))
-            if state is not False:
-                verb = self.verb_for(key) or keys.verbs_of(key)[0]
-                (usable if state else grey).append((key, verb.label, bool(state)))
-        looks = [
-            (keys.shown(look.keys.split(",")[0]), look.label, True)
-            for look in keys.LOOKS
-            if look.in_footer and (not look.screens or view.NAME in look.screens)
-        ]
-        width = self.size.width - 2
-        view.footer.show(chrome.keys_line([*usable, *looks[:-2], *grey], looks[-2:], self._mode(), width))
-
-    def _mode(self) -> Content:
-        if self.lost:
-            return Content.styled("Redis is away: no changes", "$state-dead")
-        if self.settings.read_only:
-            return Content.styled("read-only", "$state-ready")
-        return self.progress() or Content.styled("write", "$accented")
-
     # -- keys that look -------------------------------------------------------------------------------------------
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -445,17 +371,6 @@ class Cockpit(Changes, App[None]):
         yield SystemCommand("quit", "stop rqtui", self.exit)
         for verb, summary in self.offered():
             yield SystemCommand(verb.name, summary, lambda verb=verb: self.begin(verb, self.target(), is_chosen=True))
-
-
-def _strip_keys(controls: Iterable[keys.Control]) -> list[tuple[str, str]]:
-    """The strip's keys and labels; slower and faster are one."""
-    made: list[tuple[str, str]] = []
-    for control in controls:
-        if control.name == "faster" and made and made[-1][1] == "slower":
-            made[-1] = (f"{made[-1][0]} {control.key}", "speed")
-        else:
-            made.append((control.key, control.label))
-    return made
 
 
 def make_engine(settings: Settings) -> Engine:
