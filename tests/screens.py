@@ -29,8 +29,10 @@ from rqtui.engine import Engine, with_layouts
 from rqtui.model import Job
 from rqtui.settings import Settings
 from rqtui.tui.app import Cockpit
+from rqtui.tui.view import View
 
 WIDE, NARROW = (160, 45), (80, 24)
+PLACES = ("1", "2", "3", "4", "5")
 
 
 def on_screen(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
@@ -58,7 +60,16 @@ class Screen:
                     self.app.simulate_key(_NAMES.get(letter, letter))
                     await self.pilot.pause()
             else:
+                above = self.app.screen
                 await self.pilot.press(key)
+                if isinstance(self.app.screen, View) and (key in PLACES or self.app.screen is not above):
+                    await self._settle()
+
+    async def _settle(self) -> None:
+        """Gives a view time to get what it asked for, as a person would; where Redis is away, a moment."""
+        before, deadline = self.app.snapshot, time.monotonic() + (0.1 if self.app.lost else 2.0)
+        while self.app.snapshot is before and time.monotonic() < deadline:
+            await self.pilot.pause(0.01)
 
     async def until(self, holds: Callable[[], Any], what: str = "", timeout_s: float = 10.0) -> Any:
         """Waits for a condition; what it gave back."""

@@ -83,7 +83,9 @@ def test_every_key_of_the_strip_is_bound_by_a_name_that_textual_knows(control: k
     assert binding.key.isdigit() or binding.key in keys.SHOWN
 
 
-@pytest.mark.parametrize("holder", [Cockpit, Table, Question, Pages], ids=lambda holder: holder.__name__)
+@pytest.mark.parametrize(
+    "holder", [Cockpit, Board, JobPage, Table, Question, Pages], ids=lambda holder: holder.__name__
+)
 def test_every_binding_has_an_id_so_that_a_config_file_can_move_it(holder: type) -> None:
     bound = [binding for binding in holder.__dict__["BINDINGS"] if isinstance(binding, Binding)]
     assert bound

@@ -13,6 +13,7 @@ from textual.widgets import Input, TextArea
 
 from rqtui.client import Queue
 from rqtui.scripts import load
+from rqtui.tui.board import Board
 from rqtui.tui.dialogs import Question
 from rqtui.tui.job import JobPage
 from rqtui.tui.overview import Overview
@@ -213,6 +214,8 @@ async def test_a_verb_acts_on_the_marked_jobs_and_says_what_became_of_each(url: 
         ("dead", ("R", "y"), "ready", "requeue: 1 200 × ready again"),
         ("scheduled", ("R", "y"), "ready", "promote: 1 200 × made ready"),
         ("dead", ("D", "y"), "", "delete: 1 200 × deleted"),
+        ("reserved", ("D", "y"), "", "delete: 1 200 × deleted"),
+        ("reserved", ("K", "y"), "scheduled", "reject: 1 200 × failed"),
     ],
 )
 @on_screen
@@ -376,6 +379,84 @@ async def test_a_job_page_follows_its_job_and_says_when_it_is_gone(url: str, see
         assert isinstance(it.app.screen, JobPage)
         await it.press("escape")
         await it.until_shown("2 ready")
+
+
+@pytest.mark.parametrize(("size", "after_l"), [(NARROW, "done"), (WIDE, "dead")])  # done is wide only while current
+@on_screen
+async def test_the_places_are_reached_by_number_by_tab_and_by_letter(
+    url: str, seeded: Seeded, size: tuple[int, int], after_l: str
+) -> None:
+    seeded.put("r1")
+    async with screen(url, size) as it:
+        await it.press("enter")
+        board = it.app.view
+        assert isinstance(board, Board)
+        for key, place in (
+            ("tab", "reserved"),
+            ("l", after_l),
+            ("h", "reserved"),
+            ("shift+tab", "ready"),
+            ("4", "done"),
+        ):
+            await it.press(key)
+            await it.until(lambda: board.pane().has_focus)
+            assert board.pane().place.name == place
+
+
+@on_screen
+async def test_while_frozen_the_rows_stand_and_the_counters_run(url: str, seeded: Seeded) -> None:
+    seeded.put("a1", "a2")
+    async with screen(url) as it:
+        await it.press("enter", "p")
+        await it.until_shown("frozen: p", "ready 2")
+        seeded.put("a3")
+        await it.until_shown("ready 3")
+        assert "a3" not in it.text().replace("ready 3", "")
+        await it.press("p")
+        await it.until_shown("a3")
+
+
+@on_screen
+async def test_a_range_everything_loaded_and_nothing_are_marked(url: str, seeded: Seeded) -> None:
+    seeded.put(*(f"j{n}" for n in range(9)))
+    async with screen(url) as it:
+        await it.press("enter", "j", "v", "j", "j", "v")
+        await it.until_shown("3 marked")
+        await it.press("a")
+        await it.until_shown("9 marked")
+        await it.press("u")
+        await it.until(lambda: "marked" not in it.text())
+        await it.press("asterisk")
+        await it.until_shown("all 9 chosen")
+        await it.press("u")
+        await it.until(lambda: "chosen" not in it.text())
+
+
+@on_screen
+async def test_what_is_secret_in_a_body_is_shown_on_demand(url: str, seeded: Seeded) -> None:
+    seeded.put("a1", body=b'{"token": "sesame", "n": [1, true]}')
+    async with screen(url) as it:
+        await it.press("enter", "enter")
+        await it.until_shown('"token": ••••••••')
+        await it.press("c")
+        await it.until_shown('"token": "sesame"')
+
+
+@on_screen
+async def test_three_hundred_queues_are_counted_in_turn_and_those_in_sight_at_once(url: str, client: Redis) -> None:
+    ref = Seeded(client)
+    for number in range(300):
+        queue = Seeded(client, f"q{number:03}")
+        queue.engine.act("enqueue", queue.ref, (), {"id": "a", "body": b"{}"})
+    client.sadd("rqtui:queues", *(f"q{number:03}" for number in range(300)))
+    async with screen(url) as it:
+        await it.press("s", "G")
+        await it.until_shown("q299")
+        await it.until(lambda: "not counted yet" not in it.text(), "those in sight are counted")
+        await it.press("g")
+        await it.until_shown("q000", "300 queues")
+        assert it.app.snapshot is not None and it.app.snapshot.cost.commands < 200
+        assert ref.ids("ready") == []
 
 
 @on_screen

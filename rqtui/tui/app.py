@@ -175,6 +175,7 @@ class Cockpit(Changes, Frame, App[None]):
         view = self.view
         if view and view.is_drawn:
             view.show(message.snapshot)
+            self.ticker.look_next_at(view.focus_wish(self.refs))
         self.show_header()
         self.show_keys()
         if is_first or known != self.refs:
@@ -232,10 +233,6 @@ class Cockpit(Changes, Frame, App[None]):
         if self._soon is not None:
             self._soon.stop()
         self._soon = self.set_timer(SOON_S, self.look_again)
-
-    def look_next(self, focus: Focus) -> None:
-        """The next picture, when it is due, shows this."""
-        self.ticker.look_next_at(focus)
 
     def happened(self, most: int) -> list[happened.Entry]:
         """What the loops and this screen did lately, the newest first."""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
+from textual.binding import BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
 from textual.events import DescendantFocus, Resize
 
 from rqtui.model import Focus, Job, Page, PageWish, Place, Queue, Rate, Ref, Snapshot, State
-from rqtui.tui import chrome, display, jobs
+from rqtui.tui import chrome, display, jobs, keys
 from rqtui.tui.job import Text
 from rqtui.tui.rows import Piece
 from rqtui.tui.table import Table
@@ -61,6 +62,11 @@ class Pane(Table):
         self.empty = page.error or jobs.EMPTY[self.place.state]
         self.update([jobs.row(job, now_ms, self._id_cells) for job in page.jobs], page.total, page.offset)
 
+    def action_unmark_all(self) -> None:
+        """Chooses nothing, neither marked jobs nor the whole place."""
+        self.whole_place = False
+        super().action_unmark_all()
+
     def job(self) -> Job | None:
         """The job under the cursor."""
         return self.jobs.get(self.cursor_id) if isinstance(self.cursor_id, bytes) else None
@@ -81,6 +87,7 @@ class Board(View):
     """One queue."""
 
     NAME = "board"
+    BINDINGS: ClassVar[list[BindingType]] = list(keys.board_bindings())
 
     def __init__(self, ref: Ref, layout: Layout) -> None:
         super().__init__()
@@ -274,17 +281,12 @@ class Board(View):
         self._titles()
         self.app_keys_changed()
 
-    def action_unmark(self) -> None:
-        """Chooses nothing."""
-        self.pane().whole_place = False
-        self.pane().set_marks(())
-
     def _go(self, pane: Pane) -> None:
         self._current = pane.place.name
         pane.display = True  # a hidden one cannot have the focus, and one that hides gives it to its neighbour
         self.set_focus(pane)
         self._arrange()
-        self.look_again()
+        self.call_after_refresh(self.look_again)  # how many rows it wants is known when it is laid out
 
     # -- events ---------------------------------------------------------------------------------------------------
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
 from textual.events import Resize
@@ -31,6 +34,10 @@ class JobPage(View):
     """One job, followed wherever it goes."""
 
     NAME = "job"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("j", "scroll(1)", "Down", show=False, id="job.down"),
+        Binding("k", "scroll(-1)", "Up", show=False, id="job.up"),
+    ]
 
     def __init__(self, ref: Ref, job: Job) -> None:
         super().__init__()
@@ -108,6 +115,11 @@ class JobPage(View):
     def dim(self, is_dim: bool) -> None:
         """The connection is lost, or back."""
         self.set_class(is_dim, "-dimmed")
+
+    def action_scroll(self, lines: int) -> None:
+        """Scrolls the pane that has the focus; Tab gives it to the other one."""
+        if isinstance(self.focused, VerticalScroll):
+            self.focused.scroll_relative(y=lines, animate=False)
 
     def action_reveal(self) -> None:
         """Shows what is masked, and back."""

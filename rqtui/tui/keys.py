@@ -45,7 +45,7 @@ class Control(Protocol):
 
 _LISTS = ("overview", "board")
 LOOKS: tuple[Look, ...] = (
-    Look("move", "j,k", "", "move", "down, up; the arrows too", _LISTS),
+    Look("move", "j,k", "", "move", "down, up; the arrows too"),
     Look("ends", "g,G", "", "ends", "the first, the last; Home and End too", _LISTS),
     Look("screenful", "pageup,pagedown", "", "page", "a screenful up or down", _LISTS),
     Look("open", "enter", "", "open", "open what is under the cursor", _LISTS, True),
@@ -58,7 +58,7 @@ LOOKS: tuple[Look, ...] = (
     Look("mark_range", "v", "", "range", "mark a range: v here, v there", ("board",)),
     Look("mark_loaded", "a", "", "loaded", "mark all that is loaded", ("board",)),
     Look("mark_all", "asterisk", "screen.mark_all", "all", "choose the whole place", ("board",)),
-    Look("unmark", "u", "screen.unmark", "none", "choose nothing", ("board",)),
+    Look("unmark", "u", "", "none", "choose nothing", ("board",)),
     Look("page_before", "left_square_bracket", "screen.page(-1)", "page", "the page before", ("board",)),
     Look("page_after", "right_square_bracket", "screen.page(1)", "page", "the next page", ("board",)),
     Look("sort", "s", "screen.sort", "sort", "sort the queues otherwise", ("overview",), True),
@@ -101,6 +101,7 @@ SHOWN = {
     "pageup": "PgUp",
     "pagedown": "PgDn",
 }
+_ON_THE_BOARD = ("next_pane", "previous_pane")
 _NAMES = {sign: name for name, sign in SHOWN.items()}
 VERB_KEYS: tuple[str, ...] = tuple(dict.fromkeys(verb.key for verb in VERBS if verb.key))
 
@@ -116,10 +117,19 @@ def bindings() -> list[Binding]:
     made += [
         Binding(look.keys, look.action, look.label, id=look.id, show=False)
         for look in LOOKS
-        if look.action and look.id != "place"
+        if look.action and look.id != "place" and look.id not in _ON_THE_BOARD
     ]
     made += [Binding(key, f"verb('{key}')", verbs_of(key)[0].label, id=f"verb_{key}", show=False) for key in VERB_KEYS]
     return made
+
+
+def board_bindings() -> list[Binding]:
+    """Those of the board itself: Tab belongs to every screen already, and a screen's keys come before the app's."""
+    return [
+        Binding(look.keys, look.action.removeprefix("screen."), look.label, id=look.id, show=False)
+        for look in LOOKS
+        if look.id in _ON_THE_BOARD
+    ]
 
 
 def demo_bindings(controls: Iterable[Control]) -> list[Binding]:

@@ -94,7 +94,6 @@ class Overview(View):
         self._draw()
         if len(refs) > AT_ONCE:  # the next picture is about others
             self._turn = (self._turn + IN_TURN) % len(refs)
-            self.cockpit.look_next(self.focus_wish(refs))
 
     def _sort_key(self, ref: Ref) -> tuple[object, ...]:
         return queues.sort_key(self.sort, ref, self._known.get(ref))
