@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import selectors
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -172,11 +173,11 @@ class Doorbell:
             self._client_id = None
         if not self._may_unblock:
             self._client_id = None
-        try:
+        # That of fakeredis only looks like a socket: its `fileno` is a counter and may name any file of this process.
+        self._is_watchable = isinstance(connection._sock, socket.socket)
+        if self._is_watchable:
             self._selector.register(connection._sock, selectors.EVENT_READ)
             self._socket = connection._sock
-        except (PermissionError, ValueError):
-            self._is_watchable = False
         return self._is_watchable
 
     def _ready(self, until_s: float | None, stop: threading.Event | None) -> Woken:
@@ -200,9 +201,9 @@ class Doorbell:
     def _readable(self, wait_s: float) -> bool:
         if self._is_pending():
             return True
-        with selectors.DefaultSelector() as socket:
-            socket.register(self._socket, selectors.EVENT_READ)
-            return bool(socket.select(wait_s))
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._socket, selectors.EVENT_READ)
+            return bool(selector.select(wait_s))
 
     def _is_pending(self) -> bool:
         """Whether TLS has decrypted more than was read: the socket itself would never become readable for that."""

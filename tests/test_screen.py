@@ -443,6 +443,20 @@ async def test_what_is_secret_in_a_body_is_shown_on_demand(url: str, seeded: See
 
 
 @on_screen
+async def test_a_long_body_scrolls_and_tab_reaches_the_other_half(url: str, seeded: Seeded) -> None:
+    seeded.put("a1", body=b'{"rows": [' + b", ".join(b'{"n": %d}' % n for n in range(3000)) + b"]}")
+    async with screen(url) as it:
+        await it.press("enter", "enter")
+        await it.until_shown('"rows": [', '"n": 0')
+        await it.press("j", "j")
+        await it.until(lambda: '"rows"' not in it.text())
+        await it.press("end")
+        await it.until_shown('"n": 2999')
+        await it.press("tab")
+        await it.until(lambda: it.app.focused is not None and it.app.focused.id == "job-left")
+
+
+@on_screen
 async def test_three_hundred_queues_are_counted_in_turn_and_those_in_sight_at_once(url: str, client: Redis) -> None:
     ref = Seeded(client)
     for number in range(300):

@@ -167,15 +167,19 @@ def test_a_whole_run(terminal: Terminal, url: str, client: Redis, tmp_path: Path
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
 def test_a_signal_ends_it_and_gives_the_terminal_back(small: Terminal, url: str, client: Redis, number: int) -> None:
     Queue("mail", url).put({}, id="first")
+    others = {each["id"] for each in client.client_list()}
+
+    def connections() -> set[str]:
+        return {each["name"] for each in client.client_list() if each["id"] not in others}
+
     small.run(f"{RQTUI} {url}")
     small.until("mail", "▶ idle")
-    threads = {"rqtui-dispatcher", "rqtui-reaper"}
-    wait_until(lambda: threads <= {each["name"] for each in client.client_list()}, PATIENCE_S)
+    wait_until(lambda: {"rqtui", "rqtui-dispatcher", "rqtui-reaper"} <= connections(), PATIENCE_S, "the loops run")
     os.kill(small.pid_of("rqtui"), number)
     small.until_back()
     small.run("echo still $((20 + 3))")
     small.until("still 23")
-    wait_until(lambda: not [each for each in client.client_list() if each["name"].startswith("rqtui-")], 5)
+    wait_until(lambda: not connections(), PATIENCE_S, "its connections are closed")
 
 
 def test_no_control_character_of_a_job_reaches_the_terminal(small: Terminal, url: str, client: Redis) -> None:

@@ -353,3 +353,11 @@ def test_a_consumer_waits_on_fakeredis_too(fake_server: Any, is_in_process: bool
                 if len(seen) == 2:
                     break
         assert seen == [1, 2]
+
+
+def test_a_socket_of_fakeredis_is_not_taken_for_a_file_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = FakeRedis()
+    bell = Doorbell(client, WAKE)
+    monkeypatch.setattr("fakeredis._socket._base._get_next_file_no", lambda: bell._read_fd)
+    assert bell.wait(0.05) is Woken.TIMER
+    bell.close()

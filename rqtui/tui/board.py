@@ -13,9 +13,9 @@ from textual.events import DescendantFocus, Resize
 
 from rqtui.model import Focus, Job, Page, PageWish, Place, Queue, Rate, Ref, Snapshot, State
 from rqtui.tui import chrome, display, jobs, keys
-from rqtui.tui.job import Text
 from rqtui.tui.rows import Piece
 from rqtui.tui.table import Table
+from rqtui.tui.text import Text
 from rqtui.tui.view import Target, View
 
 if TYPE_CHECKING:

@@ -9,25 +9,13 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
 from textual.events import Resize
-from textual.widgets import Static
 
 from rqtui.model import Focus, Job, Queue, Rate, Ref, Snapshot
 from rqtui.tui import chrome, display, jobs
+from rqtui.tui.text import LongText, Text
 from rqtui.tui.view import Target, View
 
 MOST_BODY = 65536
-
-
-class Text(Static):
-    """Text that is laid out again only when it is another one: a body may have thousands of lines."""
-
-    _shown = Content()
-
-    def show(self, text: Content) -> None:
-        """Draws this."""
-        if not text.is_same(self._shown):
-            self._shown = text
-            self.update(text)
 
 
 class JobPage(View):
@@ -54,8 +42,7 @@ class JobPage(View):
             with VerticalScroll(id="job-left", classes="pane") as left:
                 left.border_title = Content(" job ")
                 yield Text("", id="job-properties")
-            with VerticalScroll(id="job-right", classes="pane"):
-                yield Text("", id="job-body")
+            yield LongText(id="job-right", classes="pane")
 
     def on_mount(self) -> None:
         """The body scrolls first: it is the longer one."""
@@ -95,14 +82,14 @@ class JobPage(View):
             text = Content("\n".join(display.safe_lines(errors[-1].error)))
             parts += [Content.styled("\nlast error", "b $strong"), text]
         self.query_one("#job-properties", Text).show(Content("\n").join(parts))
-        right = self.query_one("#job-right")
+        right = self.query_one("#job-right", LongText)
         encoding, body = jobs.body(self.seen, right.content_size.width, self._is_revealed)
         if self.seen.body is None:
             words = f"{display.size(self.seen.body_bytes)} are too many to show here: rqtui show --body"
             body = Content.styled(words, "$muted")
         title = f" body · {encoding} · {display.size(self.seen.body_bytes)} "
         right.border_title = Content(title)
-        self.query_one("#job-body", Text).show(body)
+        right.show(body)
 
     def target(self) -> Target:
         """This job, while it is there."""
@@ -118,7 +105,7 @@ class JobPage(View):
 
     def action_scroll(self, lines: int) -> None:
         """Scrolls the pane that has the focus; Tab gives it to the other one."""
-        if isinstance(self.focused, VerticalScroll):
+        if self.focused:
             self.focused.scroll_relative(y=lines, animate=False)
 
     def action_reveal(self) -> None:
