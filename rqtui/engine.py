@@ -8,13 +8,15 @@ up in between.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from rqtui import health, scripts
-from rqtui.errors import ReadOnly, ServerError, UsageError
+from rqtui.errors import Denied, ReadOnly, ServerError, UsageError
 from rqtui.layout import CHUNK, Ask, Layout, heard, sources, targets
 from rqtui.model import Cost, Finding, Focus, Job, Outcome, Page, Queue, Rate, Ref, Snapshot, Worker
 from rqtui.server import translated
@@ -22,6 +24,9 @@ from rqtui.server import translated
 T = TypeVar("T")
 EVERYTHING = Focus()
 HISTORY = 60  # ticks of throughput that are remembered for the sparkline
+WALK = 5000  # keys per step of the walk for queues: 2 ms of the server
+INSPECT_S = 10.0  # between two looks for a system's own faults in one queue
+INSPECTIONS = 20  # per tick
 
 
 class Engine:
@@ -37,12 +42,16 @@ class Engine:
         self.refs: list[Ref] = []
         self._last: dict[Ref, tuple[float, Mapping[str, int]]] = {}
         self._history: dict[Ref, deque[float]] = {}
+        self._inspected: dict[Ref, tuple[float, tuple[Finding, ...]]] = {}
 
     # -- looking --------------------------------------------------------------------------------------------------
 
     def discover(self) -> Iterator[list[Ref]]:
-        """Finds queues, a round trip per step, and remembers them; yields what each step found."""
-        found: list[Ref] = []
+        """Finds queues, a round trip or two per step, and remembers them; yields what each step found.
+
+        First what each layout can ask for directly, then one walk over all keys for the patterns of all layouts.
+        """
+        found: set[Ref] = set()
         for layout in self.layouts.values():
             steps = layout.discover(self.client)
             while True:
@@ -51,10 +60,54 @@ class Engine:
                 if names is None:
                     break
                 chunk = [Ref(layout.name, name) for name in names]
-                found += chunk
+                found.update(chunk)
                 yield chunk
+        for spotted in self._walk():
+            fresh = [ref for ref in spotted if ref not in found]
+            found.update(fresh)
+            yield fresh
         keep = {ref for ref in self.refs if ref not in found and ref in self._last}
-        self.refs = sorted({*found, *keep}, key=lambda ref: (ref.queue, ref.layout))
+        self.refs = sorted(found | keep, key=lambda ref: (ref.queue, ref.layout))
+
+    def _walk(self) -> Iterator[list[Ref]]:
+        """A bounded step over the keyspace at a time; nothing where an ACL denies SCAN."""
+        patterns = [(layout, pattern) for layout in self.layouts.values() for pattern in layout.patterns]
+        script = scripts.load("shared")["walk"]
+        cursor = "0"
+        while patterns:
+            call = script.call({}, {"cursor": cursor, "limit": WALK}, [(pattern,) for _layout, pattern in patterns])
+            try:
+                answer = scripts.run(self.client, call)
+            except Denied:
+                return
+            keys: dict[str, list[bytes]] = {}
+            for number, key in answer.rows:
+                keys.setdefault(patterns[number - 1][0].name, []).append(key)
+            with translated():
+                yield [
+                    Ref(name, queue)
+                    for name, found in keys.items()
+                    for queue in self.layouts[name].spotted(self.client, found)
+                ]
+            cursor = answer.values["cursor"]
+            if cursor == "0":
+                return
+
+    def seek(self, name: str) -> Ref:
+        """The queue that a name means, as `find`; asks the layouts, a round trip each, for one not seen yet."""
+        layout_name, colon, rest = name.partition(":")
+        if not (colon and layout_name in self.layouts) and not any(ref.queue == name for ref in self.refs):
+            with translated():
+                seen = [Ref(layout.name, name) for layout in self._able(name) if layout.recognises(self.client, name)]
+            self.refs = sorted([*self.refs, *seen], key=lambda ref: (ref.queue, ref.layout))
+        return self.find(name)
+
+    def _able(self, name: str) -> Iterator[Layout]:
+        """The layouts in which a queue can have that name."""
+        for layout in self.layouts.values():
+            with contextlib.suppress(UsageError):
+                layout.keys(name)
+                yield layout
 
     def find(self, name: str) -> Ref:
         """The queue that `NAME` or `LAYOUT:NAME` means.
@@ -88,16 +141,37 @@ class Engine:
         if focus.job:
             ref, id = focus.job
             job_asks = [self.layouts[ref.layout].job_ask(ref.queue, id, focus.job_body_bytes)]
-        asks: list[Ask[Any]] = [*queue_asks, *page_asks, *job_asks]
         began = time.monotonic()
+        inspections = self._inspections(refs, began)
+        asks: list[Ask[Any]] = [*queue_asks, *page_asks, *job_asks, *inspections.values()]
         answers = self.ask_all(asks)
+        for ref, found in zip(inspections, answers[len(asks) - len(inspections) :], strict=True):
+            self._inspected[ref] = (began, found)
         cost = Cost(sum(len(ask.calls) for ask in asks), 1 if asks else 0, (time.monotonic() - began) * 1000)
         queues: list[Queue] = answers[: len(refs)]
         pages: list[Page] = answers[len(refs) : len(refs) + len(page_asks)]
+        queues = [self._with_findings(ref, queue) for ref, queue in zip(refs, queues, strict=True)]
         rates = {ref: self._rate(ref, queue, began) for ref, queue in zip(refs, queues, strict=True) if not queue.error}
         judged = tuple(health.judged(queue, rates.get(ref)) for ref, queue in zip(refs, queues, strict=True))
         taken_ms = max((queue.counted_ms for queue in queues), default=0) or int(time.time() * 1000)
-        return Snapshot(taken_ms, judged, tuple(pages), answers[-1] if job_asks else None, rates, cost)
+        job = answers[len(refs) + len(pages)] if job_asks else None
+        return Snapshot(taken_ms, judged, tuple(pages), job, rates, cost)
+
+    def _inspections(self, refs: Sequence[Ref], now_s: float) -> dict[Ref, Ask[tuple[Finding, ...]]]:
+        """The looks for faults that are due, those that were longest ago first."""
+        made: dict[Ref, Ask[tuple[Finding, ...]]] = {}
+        never = (-INSPECT_S, ())
+        for ref in sorted(refs, key=lambda ref: self._inspected.get(ref, never)[0]):
+            if len(made) == INSPECTIONS or now_s - self._inspected.get(ref, never)[0] < INSPECT_S:
+                break
+            ask = self.layouts[ref.layout].inspect_ask(ref.queue)
+            if ask is not None:
+                made[ref] = ask
+        return made
+
+    def _with_findings(self, ref: Ref, queue: Queue) -> Queue:
+        _at_s, found = self._inspected.get(ref, (0.0, ()))
+        return replace(queue, findings=(*queue.findings, *found)) if found else queue
 
     def page(self, ref: Ref, place: str, offset: int = 0, limit: int = 50, body_bytes: int = 0) -> Page:
         """One page of a place."""
@@ -159,8 +233,26 @@ class Engine:
         layout = self.layouts[ref.layout]
         if self.read_only and not layout.script(name).read_only:
             raise ReadOnly(f"{name} changes the queue, and this session is read-only.")
+        if any(job.is_partial for job in jobs):
+            return self._acts_on_whole(name, ref, jobs, dict(form or {}))
         asks = layout.act_asks(name, ref.queue, jobs, dict(form or {}))
         return self._send(name, asks)
+
+    def _acts_on_whole(
+        self, name: str, ref: Ref, jobs: Sequence[Job], form: Mapping[str, object]
+    ) -> Iterator[list[Outcome]]:
+        """Fetches members that are too long for a page, one at a time, and acts on each at once."""
+        layout = self.layouts[ref.layout]
+        short = [job for job in jobs if not job.is_partial]
+        if short:
+            yield from self._send(name, layout.act_asks(name, ref.queue, short, form))
+        for job in jobs:
+            if job.is_partial:
+                whole = self.ask(layout.job_ask(ref.queue, job.id, -1))
+                if whole is None or whole.is_partial or whole.place != job.place:
+                    yield [Outcome(name, job.id, "gone", "it is not there any more")]
+                else:
+                    yield from self._send(name, layout.act_asks(name, ref.queue, [replace(whole, id=job.id)], form))
 
     def acts_on_place(
         self, name: str, ref: Ref, place: str, form: Mapping[str, object] | None = None
@@ -171,7 +263,7 @@ class Engine:
             yield from self._acts_on_those_who_stay(name, ref, place, form)
             return
         page = self.page(ref, place, 0, CHUNK)
-        total, seen, offset = page.total, 0, 0
+        total, seen, offset = page.total if page.of is None else page.of, 0, 0
         while page.jobs and seen < total:
             jobs = page.jobs[: total - seen]
             outcomes = self.act(name, ref, jobs, form)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from rqtui.model import Finding, Queue, Rate, Verdict
+from rqtui.model import Finding, Queue, Rate, State, Verdict
 
 LATE_MS = 5_000  # a loop that looks once a second, and its back-off, are late by less
 OLD_READY_MS = 300_000
@@ -21,7 +21,7 @@ _RANK = {"ok": 0, "unknown": 1, "warning": 2, "critical": 3}
 
 def judged(queue: Queue, rate: Rate | None = None) -> Queue:
     """The queue with its findings, worst first, and the verdict of the worst."""
-    found = [finding for check in _CHECKS for finding in check(queue, rate or Rate())]
+    found = [*queue.findings, *(finding for check in _CHECKS for finding in check(queue, rate or Rate()))]
     found.sort(key=lambda finding: -_RANK[finding.severity])
     if not found:
         return queue
@@ -55,10 +55,10 @@ def _not_dispatched(queue: Queue, _rate: Rate) -> Iterator[Finding]:
 
 
 def _no_worker(queue: Queue, rate: Rate) -> Iterator[Finding]:
-    waiting = queue.count("ready")
+    waiting = queue.count_in(State.READY)
     if (
         waiting
-        and not queue.workers
+        and queue.workers == 0
         and not queue.paused
         and rate.out_s == 0
         and (queue.oldest_ready_ms or 0) >= LATE_MS
@@ -82,13 +82,14 @@ def _old(queue: Queue, _rate: Rate) -> Iterator[Finding]:
 
 def _grows(queue: Queue, rate: Rate) -> Iterator[Finding]:
     growth = rate.in_s - rate.out_s
-    if len(rate.history) >= 10 and growth >= 1 and queue.count("ready") > 60 * max(1.0, rate.out_s):
-        text = f"grows {growth:.0f}/s faster than {_jobs(queue.workers, 'worker')} drain it"
+    if len(rate.history) >= 10 and growth >= 1 and queue.count_in(State.READY) > 60 * max(1.0, rate.out_s):
+        who = "it is drained" if queue.workers is None else f"{_jobs(queue.workers, 'worker')} drain it"
+        text = f"grows {growth:.0f}/s faster than {who}"
         yield Finding("backlog-grows", "warning", queue.name, text, "add workers")
 
 
 def _near_cap(queue: Queue, _rate: Rate) -> Iterator[Finding]:
-    cap, dead = queue.counters.get("dead_max", 0), queue.count("dead")
+    cap, dead = queue.counters.get("dead_max", 0), queue.count_in(State.DEAD)
     if cap and dead >= NEAR_CAP * cap:
         yield Finding(
             "dead-near-cap",

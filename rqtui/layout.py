@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from rqtui import scripts
 from rqtui.errors import RqtuiError, ServerError, Unknown, Unreachable, UsageError, WrongType
-from rqtui.model import Job, Outcome, Page, Place, Queue, Ref, Worker
+from rqtui.model import Finding, Job, Outcome, Page, Place, Queue, Worker
 from rqtui.scripts import Answer, Call, Script
 from rqtui.verbs import VERBS, Verb, verb
 
@@ -32,20 +32,44 @@ class Ask(Generic[T_co]):
 
 
 class Layout:
-    """One queue system. `options` are the words behind `--layout NAME:key=value`, merged into the defaults."""
+    """One queue system. `options` are the words behind `--layout NAME:key=value`, merged into the defaults.
+
+    Several, where it was named several times: `specs`. `is_asked` is False when nobody named it, and it is here only
+    in case its keys are; then it claims no queue that it does not see.
+    """
 
     name: ClassVar[str]
     places: ClassVar[tuple[Place, ...]]
     defaults: ClassVar[Mapping[str, str]] = {}
+    queue_option: ClassVar[str] = ""  # the option that names the queue, where one does
+    patterns: ClassVar[tuple[str, ...]] = ()  # Lua patterns of keys that tell of a queue, for the walk over all keys
     loops_by_default: ClassVar[bool] = False  # its dispatcher and reaper may run unasked
 
-    def __init__(self, options: Mapping[str, str] | None = None) -> None:
-        unknown = sorted(set(options or {}) - set(self.defaults))
-        if unknown:
-            known = ", ".join(self.defaults) or "none"
-            raise UsageError(f"layout {self.name} has no option {', '.join(unknown)}; its options: {known}.")
-        self.options: dict[str, str] = {**self.defaults, **(options or {})}
+    def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:
+        for spec in options:
+            unknown = sorted(set(spec) - set(self.defaults))
+            if unknown:
+                known = ", ".join(self.defaults) or "none"
+                raise UsageError(f"layout {self.name} has no option {', '.join(unknown)}; its options: {known}.")
+        self.specs: tuple[dict[str, str], ...] = tuple({**self.defaults, **spec} for spec in options or ({},))
+        self.is_asked = is_asked
         self.scripts: dict[str, Script] = scripts.load(self.name)
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The options of queues that no option names."""
+        return self.specs[0]
+
+    def options_of(self, queue: str) -> dict[str, str]:
+        """The options of one queue: those of the `--layout` that named it, else the first with this queue's name."""
+        if not self.queue_option:
+            return self.options
+        found = next((spec for spec in self.specs if spec[self.queue_option] == queue), None)
+        return found or {**self.options, self.queue_option: queue}
+
+    def named(self) -> list[str]:
+        """The queues that the options name."""
+        return [spec[self.queue_option] for spec in self.specs if spec[self.queue_option]] if self.queue_option else []
 
     # -- what a subclass says -------------------------------------------------------------------------------------
 
@@ -54,8 +78,16 @@ class Layout:
         raise NotImplementedError
 
     def discover(self, client: Any) -> Iterator[list[str]]:
-        """Queue names, a chunk per round trip; raises nothing but `ServerError`."""
-        raise NotImplementedError
+        """Queue names that can be asked for directly, a chunk per round trip; raises nothing but `ServerError`."""
+        yield self.named() if self.is_asked else []
+
+    def spotted(self, client: Any, found: Sequence[bytes]) -> list[str]:
+        """The queues that keys tell of which fit one of `patterns`; may look at them, in one round trip."""
+        return []
+
+    def recognises(self, client: Any, queue: str) -> bool:
+        """Whether it has a queue of that name, asked in one round trip."""
+        return self.is_asked and queue in self.named()
 
     def queue_ask(self, queue: str) -> Ask[Queue]:
         """Counts and state of a queue."""
@@ -83,15 +115,33 @@ class Layout:
         """The jobs that a script has just handed out, leased (it has tokens) or for good."""
         raise NotImplementedError
 
+    def inspect_ask(self, queue: str) -> Ask[tuple[Finding, ...]] | None:
+        """A bounded look for this system's own faults, a few times a minute; None where it has none."""
+        return None
+
     def row_values(self, queue: str, job: Job) -> Mapping[str, object]:
-        """What a job gives to a script's columns beyond `id`, `token`, `place` and `member`."""
+        """What a job gives to a script's columns beyond `id`, `token`, `place`, `member` and `worker`."""
         return {}
+
+    def tail(self, queue: str, script: Script) -> Sequence[Mapping[str, object]]:
+        """The rows of a script that is called for the queue as a whole, where it has columns (names of workers …)."""
+        return ()
+
+    def encoded(self, body: bytes) -> bytes:
+        """A body as this system's workers read it; raises UsageError for one that they could not."""
+        return body
+
+    def id_of(self, row: Mapping[str, object]) -> bytes:
+        """What a job that was put with these fields is called."""
+        id = row.get("id", b"")
+        return id if isinstance(id, bytes) else str(id).encode("utf-8", "surrogateescape")
 
     # -- derived --------------------------------------------------------------------------------------------------
 
     def place(self, name: str) -> Place:
-        """The place of that name."""
+        """The place of that name; the first of that state where no place is called so."""
         found = next((place for place in self.places if place.name == name), None)
+        found = found or next((place for place in self.places if place.state == name), None)
         if found is None:
             raise UsageError(
                 f'{self.name} has no place "{name}"; its places: {", ".join(p.name for p in self.places)}.'
@@ -136,11 +186,12 @@ class Layout:
             raise UsageError(
                 f"{name} has no field {', '.join(stray)}; its fields: {', '.join(sorted(known | columns))}."
             )
-        keys = self.keys(queue)
+        keys, options = self.keys(queue), self.options_of(queue)
         scalars = {arg.name: args[arg.name] for arg in script.args if arg.name in args}
         for arg in script.args:
-            if arg.name not in scalars and arg.name in self.options:
-                scalars[arg.name] = self.options[arg.name]
+            if arg.name not in scalars and arg.name in options:
+                scalars[arg.name] = options[arg.name]
+        rows = rows or self.tail(queue, script)
         tail = [{arg.name: row[arg.name] for arg in script.each if arg.name in row} for row in rows]
         return script.call({key.name: keys[key.name] for key in script.keys}, scalars, tail)
 
@@ -152,16 +203,44 @@ class Layout:
         A value is looked up in the form, then in the job, then in the layout's options.
         """
         script = self.script(name)
+        if isinstance(body := form.get("body"), bytes | str):
+            form = {**form, "body": self.encoded(body if isinstance(body, bytes) else body.encode())}
         if not jobs:
-            call = self.call(name, queue, form, [form] if script.each else ())
+            rows = [form] if script.per_row or any(column.name in form for column in script.each) else []
+            call = self.call(name, queue, form, rows)
             return [Ask((call,), lambda answers: _read_whole(script, form, answers[0]))]
         chunks = _chunks(jobs, by_place=any(arg.name == "place" for arg in script.args))
         return [self._chunk_ask(name, queue, chunk, form) for chunk in chunks]
 
+    def put_ask(self, queue: str, rows: Sequence[Mapping[str, object]]) -> Ask[list[Outcome]]:
+        """What puts new jobs, an outcome per row; raises UsageError for a field that this system does not keep."""
+        script = self.script("enqueue")
+        columns = [column.name for column in script.each]
+        stray = sorted({name for row in rows for name in row} - set(columns))
+        if stray:
+            raise UsageError(f"{self.name} keeps no {', '.join(stray)}; a job of it has {', '.join(columns)}.")
+        made = [{**row, "body": self.encoded(bytes(row["body"]))} for row in rows]  # type: ignore[call-overload]
+        call = self.call("enqueue", queue, {}, made)
+        ids = [self.id_of(row) for row in made]
+
+        def read(answers: Answers) -> list[Outcome]:
+            answer = answers[0]
+            each: Sequence[Answer | Exception] = answer.each if isinstance(answer, Answer) else [answer] * len(ids)
+            return [_read_one(script, id, one) for id, one in zip(ids, each, strict=True)]
+
+        return Ask((call,), read)
+
     def _chunk_ask(self, name: str, queue: str, jobs: Sequence[Job], form: Mapping[str, object]) -> Ask[list[Outcome]]:
         script = self.script(name)
         rows = [
-            {"id": job.id, "token": job.token, "member": job.member, **self.row_values(queue, job), **form}
+            {
+                "id": job.id,
+                "token": job.token,
+                "member": job.member,
+                "worker": job.worker,
+                **self.row_values(queue, job),
+                **form,
+            }
             for job in jobs
         ]
         scalars = {arg.name for arg in script.args}
@@ -238,10 +317,3 @@ def _read_one(script: Script, id: bytes, answer: Answer | Exception) -> Outcome:
     counted = answer.values.get("moved")
     moved = counted if isinstance(counted, int) else len(answer.rows) or 1
     return Outcome(script.name, id, answer.word, answer.text, moved, dict(answer.values))
-
-
-def refs(layouts: Sequence[Layout], client: Any) -> Iterator[list[Ref]]:
-    """Every queue of every layout, a chunk per round trip."""
-    for layout in layouts:
-        for chunk in layout.discover(client):
-            yield [Ref(layout.name, queue) for queue in chunk]

@@ -143,17 +143,29 @@ def mover(
 
     All queues go in one round trip. Without `limit` the batch adapts between 50 and 1000 so that one call keeps the
     server no longer than about 5 ms. It rests until the next job is due or the next lease expires, at most `every_s`.
+    `args` go to the scripts that take them; a value that a script answers under the name of one of its arguments (a
+    cursor) goes to its next call.
     """
     batch = [limit or 200]
+    carried: dict[Ref, dict[str, object]] = {}
+
+    def call(ref: Ref) -> scripts.Call:
+        layout = layouts[ref.layout]
+        taken = {arg.name for arg in layout.script(verb).args}
+        given = {"limit": batch[0], **(args or {}), **carried.get(ref, {})}
+        return layout.call(verb, ref.queue, {name: value for name, value in given.items() if name in taken})
 
     def work() -> Round:
         wanted = [ref for ref in refs() if layouts[ref.layout].can(verb)]
-        calls = [layouts[r.layout].call(verb, r.queue, {"limit": batch[0], **(args or {})}) for r in wanted]
+        calls = [call(ref) for ref in wanted]
         began = time.monotonic()
         answers = heard(scripts.run_all(client, calls))
         ms = (time.monotonic() - began) * 1000
         steps = tuple(_step(verb, ref, answer) for ref, answer in zip(wanted, answers, strict=True))
-        full = any(step.moved >= batch[0] for step in steps)
+        for step, sent in zip(steps, calls, strict=True):
+            names = {arg.name for arg in sent.script.args}
+            carried[step.ref] = {name: value for name, value in step.values.items() if name in names}
+        full = any(step.moved >= batch[0] or bool(step.values.get("more")) for step in steps)
         if limit is None and calls:
             batch[0] = _adapted(batch[0], ms / len(calls), full)
         waits = [step.next_ms / 1000 for step in steps if step.next_ms is not None and step.next_ms >= 0]

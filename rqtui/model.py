@@ -81,6 +81,7 @@ class Job:
     cancelled: bool = False
     problem: str = ""
     history: tuple[Attempt, ...] = ()
+    is_partial: bool = False  # `member` is too long to stand in a page: it is fetched before a verb acts on it
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +140,7 @@ class Queue:
     counts: tuple[Count, ...] = ()
     counted_ms: int = 0
     paused: bool = False
-    workers: int = 0
+    workers: int | None = 0  # None: the system keeps no list of them
     oldest_ready_ms: int | None = None  # an age
     next_due_ms: int | None = None  # from counted_ms on; 0 or less: overdue
     next_expiry_ms: int | None = None  # from counted_ms on; 0 or less: expired
@@ -154,10 +155,18 @@ class Queue:
         """The number of jobs in `place`, 0 where the layout has no such place."""
         return next((count.count for count in self.counts if count.place == place), 0)
 
+    def count_in(self, state: State) -> int:
+        """The number of jobs in all places of a state."""
+        return sum(count.count for count in self.counts if count.state is state)
+
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Jobs of one place, `offset` jobs from its head; `next` is the offset of the following page or None."""
+    """Jobs of one place, `offset` jobs from its head; `next` is the offset of the following page or None.
+
+    `total` is how many can be listed. Where that is only a sample (a place without an order), `of` is how many stand
+    there, and jobs that leave make room for others of them.
+    """
 
     queue: str
     layout: str
@@ -168,6 +177,7 @@ class Page:
     offset: int = 0
     next: int | None = None
     error: str = ""
+    of: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

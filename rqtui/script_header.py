@@ -21,11 +21,12 @@ CLAUSES = ("moves", "forgets", "writes", "derived", "KEYS", "ARGV", "returns")
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key of the call; `type` is one of KEY_TYPES."""
+    """A key of the call; `type` is one of KEY_TYPES. `parts` are the places that share it, where there are several."""
 
     name: str
     type: str
     text: str = ""
+    parts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +219,7 @@ _NAMES = re.compile(rf"{_NAME}(?: +{_NAME})*")
 _MOVE = re.compile(rf"(?P<sources>{_NAME}(?: +{_NAME})*)? *-> *(?P<targets>(?:{_NAME})?(?: *\| *(?:{_NAME})?)*)")
 _DERIVED = re.compile(r"(?P<template>\S*<[a-z_]+>\S*)(?: +(?P<text>.*))?")
 _TAIL = re.compile(r"each *\((?P<columns>[^()]*)\)(?P<text>.*)")
-_KEY = re.compile(rf"(?P<name>{_NAME}) +(?P<type>[a-z]+)(?: +(?P<text>.*))?")
+_KEY = re.compile(rf"(?P<name>{_NAME})(?: *\((?P<parts>{_NAME}(?: +{_NAME})*)\))? +(?P<type>[a-z]+)(?: +(?P<text>.*))?")
 _ARG = re.compile(rf"(?P<name>{_NAME})(?P<optional>\?)? +(?P<type>[a-z]+)(?: +(?P<text>.*))?")
 _WORD = re.compile(
     rf"(?P<word>{_NAME})(?: *\((?P<values>[^()]*)\))?(?: *rows *\((?P<rows>[^()]*)\))?(?:(?<=\)) *| +|$)(?P<text>.*)"
@@ -270,9 +271,12 @@ def _parse_key(found: _Found, item: _Item) -> None:
         return
     match = _KEY.fullmatch(item.text)
     if not match:
-        raise found.wrong(item, f"{item.text!r} is no key; expected: name type text, or each (name type, …)")
+        raise found.wrong(
+            item,
+            f"{item.text!r} is no key; expected: name type text, name (place place) type text, or each (name type, …)",
+        )
     _known_type(found, item, match["type"], KEY_TYPES)
-    found.keys.append(Key(match["name"], match["type"], match["text"] or ""))
+    found.keys.append(Key(match["name"], match["type"], match["text"] or "", tuple((match["parts"] or "").split())))
 
 
 def _parse_arg(found: _Found, item: _Item) -> None:
@@ -366,7 +370,7 @@ def _checked(found: _Found, paragraphs: list[list[_Line]], first_line: int, sign
         if twin := _twin(names):
             raise wrong(signature, f"{clause} names {twin} twice")
     for name, line in found.lines.items():
-        if name not in keys:
+        if name not in keys and not any(name in key.parts for key in found.keys):
             raise wrong(line, f"{name} is named here, but KEYS declares no key of that name")
     texts = [" ".join(line.text.strip() for line in paragraph) for paragraph in paragraphs]
     return Header(

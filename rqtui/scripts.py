@@ -46,6 +46,7 @@ class Answer:
     values: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
     rows: list[tuple[Any, ...]] = field(default_factory=list)
     each: list[Answer] = field(default_factory=list)
+    columns: tuple[str, ...] = field(default=(), compare=False)  # of `rows`
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +150,7 @@ class Script(Header):
             raise ScriptError(f"{where} came with {len(given)} values; the header declares {expected}")
         values = {arg.name: read(value, arg, where) for arg, value in zip(word.values, given, strict=False)}
         rows = read_table(given[-1], word.rows, where) if word.rows else []
-        return Answer(word.word, word.text, values, rows)
+        return Answer(word.word, word.text, values, rows, columns=tuple(column.name for column in word.rows))
 
 
 @dataclass(frozen=True, slots=True)

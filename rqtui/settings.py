@@ -10,16 +10,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 DEFAULT_URL = "redis://localhost:6379"
-DEFAULT_LAYOUTS = ("native",)
 URL_VARIABLES = ("RQTUI_URL", "REDIS_URL")
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What one run of rqtui works on. `layouts` are the words of `--layout`: `NAME` or `NAME:key=value,…`."""
+    """What one run of rqtui works on. `layouts` are the words of `--layout`; none: whatever systems are there."""
 
     url: str = DEFAULT_URL
-    layouts: tuple[str, ...] = DEFAULT_LAYOUTS
+    layouts: tuple[str, ...] = ()
     read_only: bool = False
     is_debug: bool = False
     log_format: str = "text"
@@ -40,7 +39,7 @@ def resolve(
     from_environment = next((environ[name] for name in URL_VARIABLES if environ.get(name)), DEFAULT_URL)
     return Settings(
         url if url is not None else from_environment,
-        tuple(layouts) or DEFAULT_LAYOUTS,
+        tuple(layouts),
         read_only,
         is_debug,
         log_format or "text",

@@ -213,8 +213,6 @@ def test_debug_shows_the_traceback() -> None:
         (("work", "mail"), 2, "command is needed"),
         (("work", "mail", "--", "no-such-command-here"), 2, "no command"),
         (("work", "mail", "--ttr", "x", "--", "true"), 2, "--ttr cannot be"),
-        (("dispatch", "-d", "delayedtaskset"), 2, "layout dispatcher"),
-        (("dispatch", "-r", "readytasklist"), 2, "layout dispatcher"),
         (("dispatch", "-n", "0"), 2, "1 to 1000"),
         (("dispatch", "--read-only"), 1, "--read-only"),
         (("reap", "--gc"), 2, "--gc"),

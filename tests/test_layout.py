@@ -7,6 +7,7 @@ from redis import Redis
 
 from rqtui import layouts, scripts
 from rqtui.client import BYTES, Queue
+from rqtui.engine import Engine
 from rqtui.errors import Refused, ScriptError, UsageError
 from rqtui.layout import CHUNK, heard, sources, targets
 from rqtui.layouts.native import decode, history
@@ -197,7 +198,7 @@ def test_what_reserve_and_pull_hand_out_are_jobs_with_their_bodies(client: Redis
 
 
 def names(client: Redis) -> set[str]:
-    return {name for chunk in NATIVE.discover(client) for name in chunk}
+    return {ref.queue for chunk in Engine(client, [NATIVE]).discover() for ref in chunk}
 
 
 def test_discovery_finds_queues_that_no_list_names(client: Redis) -> None:

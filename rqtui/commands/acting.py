@@ -81,7 +81,7 @@ def act(
     if limit is not None and limit < 1:
         raise UsageError("--limit is a whole number from 1 on.")
     engine = session.engine()
-    ref = engine.find(queue)
+    ref = engine.seek(queue)
     script = _script(engine, ref, verb)
     if not dry_run:
         session.refuse_if_read_only(f"act {verb}")

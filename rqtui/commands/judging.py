@@ -87,7 +87,7 @@ def check(
     if repair:
         session.refuse_if_read_only("check --repair")
     engine = session.engine()
-    ref = engine.find(queue)
+    ref = engine.seek(queue)
     checked, found = _walk(engine, ref)
     mended: list[Finding] = []
     if repair and found:

@@ -113,17 +113,19 @@ def _write_snapshot(session: Session, engine: Engine, found: Snapshot, *, is_str
 
 
 def _write_queues(queues: Sequence[Queue]) -> None:
+    from rqtui.model import State
     from rqtui.tui.display import age, count
 
-    places = list(dict.fromkeys(number.place for queue in queues for number in queue.counts))
-    titles = ["queue", "layout", *places, "workers", "oldest", "verdict"]
+    states = [state for state in State if any(number.state is state for queue in queues for number in queue.counts)]
+    titles = ["queue", "layout", *states, "workers", "oldest", "verdict"]
     rows = []
     for queue in queues:
-        exact = {number.place: number.exact for number in queue.counts}
-        counts = [count(queue.count(place), exact.get(place, True), 11) if place in exact else "" for place in places]
+        exact = {number.state: number.exact for number in queue.counts}
+        counts = [count(queue.count_in(state), exact[state], 11) if state in exact else "" for state in states]
         verdict = queue.verdict.text if not queue.findings else f"{queue.findings[0].text}"
-        rows.append([queue.name, queue.layout, *counts, str(queue.workers), age(queue.oldest_ready_ms), verdict])
-    output.write_table(titles, rows, right=(*places, "workers", "oldest"))
+        workers = "" if queue.workers is None else str(queue.workers)
+        rows.append([queue.name, queue.layout, *counts, workers, age(queue.oldest_ready_ms), verdict])
+    output.write_table(titles, rows, right=(*states, "workers", "oldest"))
 
 
 def jobs(
@@ -149,7 +151,7 @@ def jobs(
         raise UsageError("--limit is a whole number from 1 on.")
     accepts = filters.parse(expression or "")
     engine = session.engine()
-    ref = engine.find(queue)
+    ref = engine.seek(queue)
     page = _page(engine, ref, place, limit, _offset(cursor), accepts if accepts.terms else None)
     if not session.as_json:
         _write_jobs(page)
@@ -240,7 +242,7 @@ def show(
     Example: rqtui show mail welcome:42 --json
     """
     engine = session.engine()
-    ref = engine.find(queue)
+    ref = engine.seek(queue)
     raw_id = id.encode("utf-8", "surrogateescape")
     found = engine.job(ref, raw_id, -1 if whole or is_raw else documents.BODY_BYTES)
     if found is None:

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -58,14 +59,10 @@ def dispatch(
 
     Example: rqtui dispatch mail --verbose
     """
-    for option, given in (("-d/--delayed-task-zset-key", delayed_key), ("-r/--ready-task-list-key", ready_key)):
-        if given is not None:
-            raise UsageError(
-                f"{option} names a key of the layout dispatcher; a native queue's keys follow from its name."
-            )
     _check_batch(batch_size, "-n/--batch-size")
+    keys = {name: key for name, key in (("delayed", delayed_key), ("ready", ready_key)) if key is not None}
     report = _Report(session, _dispatched, ("queue", "dispatched", "delayed", "ready", "backing_off"), verbose or once)
-    return _loop(session, "dispatch", queues, batch_size, None, once, report)
+    return _loop(_with_keys(session, keys), "dispatch", queues, report, limit=batch_size, once=once)
 
 
 def reap(
@@ -75,9 +72,7 @@ def reap(
         float | None, typer.Option("--every", metavar="S", help="Look at least so often (seconds).")
     ] = None,
     limit: Annotated[int | None, typer.Option("--limit", metavar="N", help="Leases per batch.")] = None,
-    gc: Annotated[
-        bool, typer.Option("--gc", help="Also clear up after consumers that are gone (layout orizuru).")
-    ] = False,
+    gc: Annotated[bool, typer.Option("--gc", help="Also what consumers rejected goes back (layout orizuru).")] = False,
     verbose: VERBOSE = False,
     once: ONCE = False,
 ) -> int:
@@ -85,13 +80,30 @@ def reap(
 
     Example: rqtui reap mail --once --json
     """
-    if gc:
-        raise UsageError("--gc is for layouts that leave things of dead consumers behind; native queues do not.")
     if every_s is not None and not 0.01 <= every_s <= 86_400:  # a day; NaN is refused too
         raise UsageError("--every is a number of seconds between 0.01 and 86400.")
     _check_batch(limit, "--limit")
     report = _Report(session, _reaped, ("queue", "ready", "dead", "next_ms"), verbose or once)
-    return _loop(session, "reap", queues, limit, every_s, once, report)
+    args: dict[str, object] = {"gc": True} if gc else {}
+    return _loop(session, "reap", queues, report, limit=limit, every_s=every_s, once=once, args=args)
+
+
+def _with_keys(session: Session, keys: dict[str, str]) -> Session:
+    """The session whose layout with the options `delayed` and `ready` has these keys, as the original's options say."""
+    from rqtui import layouts
+
+    if not keys:
+        return session
+    [name] = [known for known in layouts.names() if {"delayed", "ready"} <= set(layouts.make(known).defaults)]
+    given = [spec for spec in session.settings.layouts if spec.partition(":")[0] == name]
+    if session.settings.layouts and not given:
+        raise UsageError(f"-d and -r name keys of the layout {name}; say --layout {name}, or leave --layout away.")
+    if any("," in key for key in keys.values()):
+        raise UsageError("a key with a comma cannot be an option of a layout.")
+    added = ",".join(f"{option}={key}" for option, key in keys.items())
+    before = given[0] if given else name
+    spec = f"{before}{',' if ':' in before else ':'}{added}"
+    return replace(session, settings=replace(session.settings, layouts=(spec,)))
 
 
 def _check_batch(given: int | None, option: str) -> None:
@@ -103,22 +115,27 @@ def _loop(
     session: Session,
     verb: str,
     queues: Sequence[str] | None,
-    limit: int | None,
-    every_s: float | None,
-    once: bool,
     report: _Report,
+    *,
+    limit: int | None,
+    every_s: float | None = None,
+    once: bool,
+    args: dict[str, object] | None = None,
 ) -> int:
     from rqtui.loops import LOOK_S, Loop, mover
 
     session.refuse_if_read_only(verb)
     set_up_logging(session.settings.log_format)
-    engine = session.engine(discover=once and not queues, reached=once)
-    if not once and len(engine.layouts) > 1:
-        output.say("several layouts are looked at: name a queue as LAYOUT:NAME where two have it.")
-    named = [engine.find(name) for name in queues or ()]
-    refs: Callable[[], Sequence[Ref]] = (lambda: named) if named else _Found(engine, fresh=once)
+    engine = session.engine(reached=once)
+    able = [layout for layout in engine.layouts.values() if layout.can(verb)]
+    if not able:
+        raise UsageError(f"{', '.join(engine.layouts)}: no {verb} is needed there; nothing waits for one.")
+    for name in args or {}:
+        if not any(arg.name == name for layout in able for arg in layout.script(verb).args):
+            raise UsageError(f"--{name} is nothing for {', '.join(layout.name for layout in able)}.")
+    refs = _Wanted(engine, verb, queues or ())
     report.refs = refs
-    work = mover(verb, engine.client, engine.layouts, refs, limit=limit, every_s=every_s or LOOK_S)
+    work = mover(verb, engine.client, engine.layouts, refs, limit=limit, every_s=every_s or LOOK_S, args=args)
     loop = Loop(verb, work, report)
     if once:
         done = loop.step()
@@ -128,26 +145,40 @@ def _loop(
     with stopped_by_signals() as stop:
         from rqtui.server import mask
 
-        what = ", ".join(str(ref.queue) for ref in named) or "all queues"
+        asked = [layout.name for layout in able if layout.is_asked]
+        what = ", ".join(queues or ()) or f"all queues ({', '.join(asked)})"
         output.say(f"{verb}: {what} at {mask(session.settings.url)}; Ctrl+C ends it.")
         loop.run(stop)
     return stop.code
 
 
-class _Found:
-    """All queues there are, looked for every half minute; what cannot be asked raises, and the loop backs off."""
+class _Wanted:
+    """The queues that were named, or all that there are of the layouts that were asked for (without any: native ones).
 
-    def __init__(self, engine: Engine, fresh: bool) -> None:
-        self._engine = engine
-        self._due_s = time.monotonic() + DISCOVER_S if fresh else 0.0
+    They are looked for every half minute; when that fails it raises, and the loop backs off.
+    """
+
+    def __init__(self, engine: Engine, verb: str, names: Sequence[str]) -> None:
+        self.names = names
+        self._engine, self._verb = engine, verb
+        self._due_s = 0.0
+        self._named: list[Ref] = []
 
     def __call__(self) -> Sequence[Ref]:
         """The queues."""
         if time.monotonic() >= self._due_s:
-            for _chunk in self._engine.discover():
+            # Also when all were named: a layout may learn there who works on its queues.
+            for _chunk in self._engine.discover() if not self.names or self._is_foreign() else ():
                 pass
+            self._named = [self._engine.seek(name) for name in self.names]
             self._due_s = time.monotonic() + DISCOVER_S
-        return self._engine.refs
+        for ref in self._named:
+            if not self._engine.layouts[ref.layout].can(self._verb):
+                raise UsageError(f"{ref}: the layout {ref.layout} needs no {self._verb}.")
+        return self._named or [ref for ref in self._engine.refs if self._engine.layouts[ref.layout].is_asked]
+
+    def _is_foreign(self) -> bool:
+        return any(layout.is_asked and not layout.loops_by_default for layout in self._engine.layouts.values())
 
 
 class _Report:
@@ -163,7 +194,7 @@ class _Report:
         self._session, self._line, self._titles, self._every_step = session, line, titles, every_step
         self._said: dict[str, str] = {}
         self._is_headed = False
-        self.refs: Callable[[], Sequence[Ref]] = tuple
+        self.refs: _Wanted | None = None
 
     def __call__(self, done: Round) -> None:
         """Reports one round."""
@@ -183,12 +214,7 @@ class _Report:
         )
 
     def _known(self) -> list[str]:
-        from rqtui.errors import RqtuiError
-
-        try:
-            return [ref.queue for ref in self.refs()] if self._session.as_json else []
-        except RqtuiError:  # nobody was named, and the names cannot be asked for now
-            return []
+        return list(self.refs.names) if self._session.as_json and self.refs else []  # others cannot be asked for now
 
     def _say(self, key: str, sentence: str) -> None:
         if sentence and self._said.get(key) != sentence:

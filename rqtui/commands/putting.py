@@ -82,7 +82,7 @@ def put(
 
 def _open(session: Session, name: str) -> Queue:
     engine = session.engine()
-    ref = engine.find(name)
+    ref = engine.seek(name)
     if ref.layout != "native":
         raise UsageError(f"put speaks to native queues; {ref} is none.")
     from rqtui.client import BYTES, Queue

@@ -59,7 +59,7 @@ class Session:
     as_json: bool = False
 
     def engine(self, *, discover: bool = False, reached: bool = True) -> Engine:
-        """An engine on the settings' Redis. Queues are looked for on demand, or where a name could mean two of them.
+        """An engine on the settings' Redis; with `discover` it knows every queue.
 
         Unless `reached` is False, it raises Unreachable or Denied at once when there is no talking to that Redis.
         """
@@ -67,19 +67,19 @@ class Session:
         from rqtui.engine import Engine
         from rqtui.server import connect, reach
 
-        made = [layouts.make(spec) for spec in self.settings.layouts]
+        made = layouts.make_all(self.settings.layouts)
         client = connect(self.settings.url)
         if reached:
             reach(client, self.settings.url)  # here what is wrong is said best: which host, and what to do
         engine = Engine(client, made, self.settings.read_only)
-        if discover or (reached and len(made) > 1):
+        if discover:
             for _chunk in engine.discover():
                 pass
         return engine
 
     def queues(self, engine: Engine, names: Sequence[str]) -> list[Ref]:
         """The queues that are meant: those named, else all that were found."""
-        return list(dict.fromkeys(engine.find(name) for name in names)) if names else list(engine.refs)
+        return list(dict.fromkeys(engine.seek(name) for name in names)) if names else list(engine.refs)
 
     def refuse_if_read_only(self, what: str) -> None:
         """Raises ReadOnly before a change that does not go through `Engine.acts`."""

@@ -51,7 +51,7 @@ def work(
     set_up_logging(session.settings.log_format)
     ttr_ms = None if ttr is None else durations.parse(ttr, "--ttr")
     engine = session.engine()
-    ref = engine.find(queue)
+    ref = engine.seek(queue)
     if ref.layout != "native":
         raise UsageError(f"work speaks to native queues; {ref} is none.")
     from rqtui.work import work as run

@@ -7,7 +7,7 @@ attempts, errors, meta, workers (hashes), events, minutes (streams), wake (a mar
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import isfinite
 from typing import Any
@@ -15,10 +15,9 @@ from typing import Any
 from rqtui.errors import ServerError, UsageError
 from rqtui.layout import Answers, Ask, Layout
 from rqtui.model import Attempt, Count, Job, Page, Place, Queue, State, Worker
+from rqtui.names import keys
 from rqtui.scripts import Answer, Call
 
-_SIDE_KEYS = ("jobs", "bodies", "attempts", "errors", "meta", "events", "minutes", "workers", "wake")
-KEYS = (*(state.value for state in State), *_SIDE_KEYS)
 _SCORES = {"scheduled": "due ms", "ready": "", "reserved": "deadline ms", "done": "forget ms", "dead": "died ms"}
 
 
@@ -27,6 +26,7 @@ class Native(Layout):
 
     name = "native"
     places = tuple(Place(state.value, state, f"rqtui:{{<queue>}}:{state}", "zset", _SCORES[state]) for state in State)
+    patterns = (r"^rqtui:{.*}:meta$",)
     loops_by_default = True
 
     def keys(self, queue: str) -> Mapping[str, str]:
@@ -34,18 +34,21 @@ class Native(Layout):
         return keys(queue)
 
     def discover(self, client: Any) -> Iterator[list[str]]:
-        """The names in `rqtui:queues`, then what a crash left out of it, by a SCAN for `rqtui:{*}:meta`."""
-        seen: set[str] = set()
-        for command, options in ((client.sscan, {"name": "rqtui:queues"}), (client.scan, {"match": "rqtui:{*}:meta"})):
-            cursor = 0
-            while True:
-                cursor, found = command(cursor=cursor, count=1000, **options)
-                names = [_queue_of(item) for item in found]
-                fresh = [name for name in dict.fromkeys(names) if name and name not in seen]
-                seen.update(fresh)
-                yield fresh
-                if cursor == 0:
-                    break
+        """The names in `rqtui:queues`; what a crash left out of it, the walk over the keys finds."""
+        cursor = 0
+        while True:
+            cursor, found = client.sscan("rqtui:queues", cursor=cursor, count=1000)
+            yield self.spotted(client, found)
+            if cursor == 0:
+                break
+
+    def spotted(self, client: Any, found: Sequence[bytes]) -> list[str]:
+        """The queues of keys such as `rqtui:{mail}:meta`, or of plain names."""
+        return [name for name in dict.fromkeys(_queue_of(item) for item in found) if name]
+
+    def recognises(self, client: Any, queue: str) -> bool:
+        """Whether it was ever used."""
+        return bool(client.exists(keys(queue)["meta"]))
 
     def queue_ask(self, queue: str) -> Ask[Queue]:
         """Counts, ages and cumulative counters."""
@@ -83,18 +86,6 @@ class Native(Layout):
 
 
 LAYOUT = Native
-
-
-def keys(queue: str) -> dict[str, str]:
-    """Every key of `queue` by its short name.
-
-    A name is 1 to 200 bytes without braces, spaces or control characters; anything else raises UsageError.
-    """
-    size = len(queue.encode("utf-8", "surrogateescape"))
-    if not 1 <= size <= 200 or any(c in "{}" or c.isspace() or not c.isprintable() for c in queue):
-        shown = ascii(queue if len(queue) <= 60 else queue[:57] + "…")
-        raise UsageError(f"{shown} is no queue name: 1 to 200 bytes without braces, spaces or control characters.")
-    return {key: f"rqtui:{{{queue}}}:{key}" for key in KEYS}
 
 
 def _queue_of(item: bytes) -> str:

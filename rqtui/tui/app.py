@@ -26,7 +26,7 @@ from textual.timer import Timer
 from rqtui import server, tick
 from rqtui.errors import UsageError
 from rqtui.model import Focus, Job, Ref, Snapshot
-from rqtui.settings import DEFAULT_LAYOUTS, Settings
+from rqtui.settings import Settings
 from rqtui.tui import display, happened, help, keys, theme
 from rqtui.tui.changes import Changes
 from rqtui.tui.frame import Frame
@@ -375,13 +375,12 @@ def make_engine(settings: Settings) -> Engine:
     from rqtui import layouts
     from rqtui.engine import Engine
 
-    made = [layouts.make(spec) for spec in settings.layouts]
-    return Engine(server.connect(settings.url), made, settings.read_only)
+    return Engine(server.connect(settings.url), layouts.make_all(settings.layouts), settings.read_only)
 
 
 def run(settings: Settings, demo: Run | None = None, *, open_queue: str = "", interval_s: float = 2.0) -> int:
     """Opens the screen until the person leaves; returns the exit code."""
-    if settings.layouts != DEFAULT_LAYOUTS or not _PLAIN_URL.fullmatch(settings.url):
+    if settings.layouts or not _PLAIN_URL.fullmatch(settings.url):
         make_engine(settings)  # what nobody can understand is refused before the screen opens
     chosen = theme.preferred(os.environ)
     app = Cockpit(settings, demo, open_queue=open_queue, interval_s=interval_s, theme_name=chosen)
