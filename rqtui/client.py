@@ -152,15 +152,7 @@ class Queue:
 
     def _columns(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Options of `put` as columns of the script."""
-        columns: dict[str, Any] = dict(self._nothing)
-        for option, value in given.items():
-            if option not in OPTIONS:
-                raise UsageError(f"There is no option {option!r}; a job has id, body, {', '.join(OPTIONS)}.")
-            if value is not None:
-                columns.update(_AS_COLUMNS[option](value) if option in _AS_COLUMNS else {option: value})
-        if columns["delay_ms"] is not None and columns["due_ms"] is not None:
-            raise UsageError("delay and due exclude each other: give one of them.")
-        return columns
+        return {**self._nothing, **columns(given)}
 
     def _enqueue(self, call: Call, durable: bool) -> Answer:
         """Send it; once more when the reply was lost: a job that got in answers `exists` then and stays as it is."""
@@ -331,6 +323,19 @@ _AS_COLUMNS: Mapping[str, Callable[[Any], dict[str, Any]]] = {
     "keep": lambda value: {"keep_ms": durations.parse(value, "keep")},
     "backoff": lambda value: dict(zip(("backoff_ms", "backoff_cap_ms"), durations.parse_range(value), strict=True)),
 }
+
+
+def columns(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of `put` as columns of an `enqueue` script: delay → delay_ms, `1s..1h` → two of them, and so on."""
+    made: dict[str, Any] = {}
+    for option, value in given.items():
+        if option not in OPTIONS:
+            raise UsageError(f"There is no option {option!r}; a job has id, body, {', '.join(OPTIONS)}.")
+        if value is not None:
+            made.update(_AS_COLUMNS[option](value) if option in _AS_COLUMNS else {option: value})
+    if made.get("delay_ms") is not None and made.get("due_ms") is not None:
+        raise UsageError("delay and due exclude each other: give one of them.")
+    return made
 
 
 def _checked_id(id: str | bytes) -> bytes:

@@ -18,7 +18,7 @@ from rqtui.commands import documents, output
 from rqtui.commands.fields import form_of
 from rqtui.commands.looking import QUEUE
 from rqtui.commands.session import DONE, REFUSED, Session, command
-from rqtui.errors import Refused, UsageError
+from rqtui.errors import Refused, ServerError, UsageError
 
 if TYPE_CHECKING:
     from rqtui.engine import Engine
@@ -86,6 +86,7 @@ def act(
     if not dry_run:
         session.refuse_if_read_only(f"act {verb}")
     raw_ids = tuple(id.encode("utf-8", "surrogateescape") for id in ids or ())
+    place = engine.layouts[ref.layout].place(place).name if place else ""
     request = Request(ref, raw_ids, place, expression, everything, limit, dry_run, yes)
     form = form_of(script, fields or [])
     if force:
@@ -115,11 +116,12 @@ def _act_on(session: Session, engine: Engine, request: Request, script: Script, 
     from rqtui import verbs
 
     columns = {column.name for column in script.each}
-    if any("id" in {arg.name for arg in word.rows} for word in script.returns.values()):
+    scope = verbs.verb(script.name).scope
+    if any({"id", "head"} & {arg.name for arg in word.rows} for word in script.returns.values()):
         return _take(session, engine, request, script, form)
-    if "id" in columns and verbs.verb(script.name).scope == "job":
+    if {"id", "member"} & columns and scope == "job":
         return _act_on_jobs(session, engine, request, script, form)
-    if request.ids and columns != {"worker"}:
+    if request.ids and scope != "worker":
         raise UsageError(f"{script.name} is about the whole queue; leave the ids away.")
     return _act_on_queue(session, engine, request, script, form)
 
@@ -134,6 +136,8 @@ def _act_on_jobs(session: Session, engine: Engine, request: Request, script: Scr
         raise UsageError(f"which jobs shall {script.name} take? Give ids, or --place with --filter or --all.")
     if not request.ids and request.everything == (request.expression is not None):
         raise UsageError("--place goes with one of --filter EXPR and --all.")
+    if request.everything and request.limit is None and not request.is_dry_run:
+        return _act_on_place(session, engine, request, script, form)
     jobs = _named(engine, request) if request.ids else _matching(engine, request)
     if request.is_dry_run:
         return _write_dry_run(session, engine, request, script, jobs)
@@ -146,6 +150,22 @@ def _act_on_jobs(session: Session, engine: Engine, request: Request, script: Scr
             bar.step(len(chunk))
     order = {job.id: number for number, job in enumerate(jobs)}  # chunks go by place
     outcomes.sort(key=lambda outcome: order[outcome.id])
+    return _write(session, request, script, outcomes, sum(outcome.moved for outcome in outcomes))
+
+
+def _act_on_place(session: Session, engine: Engine, request: Request, script: Script, form: dict[str, object]) -> int:
+    """Takes what stands in the place now, a chunk at a time: it need not fit into one page, or into a sample."""
+    page = engine.page(request.ref, request.place, 0, 1)
+    if page.error:
+        raise ServerError(page.error)
+    total = page.total if page.of is None else page.of
+    if total:
+        _be_sure(request, script, total)
+    outcomes: list[Outcome] = []
+    with output.progress(script.name, total) as bar:
+        for chunk in engine.acts_on_place(script.name, request.ref, request.place, form) if total else ():
+            outcomes += chunk
+            bar.step(len(chunk))
     return _write(session, request, script, outcomes, sum(outcome.moved for outcome in outcomes))
 
 
@@ -171,7 +191,6 @@ def _matching(engine: Engine, request: Request) -> list[Job]:
     from rqtui import filters
 
     accepts = filters.parse(request.expression or "")
-    engine.layouts[request.ref.layout].place(request.place)
     body_bytes = documents.BODY_BYTES if accepts.reads_body and accepts.terms else 0
     found: dict[bytes, Job] = {}
     with output.progress("looking") as bar:
@@ -229,9 +248,10 @@ def _write_dry_run(session: Session, engine: Engine, request: Request, script: S
 
 
 def _act_on_queue(session: Session, engine: Engine, request: Request, script: Script, form: dict[str, object]) -> int:
+    from rqtui import verbs
     from rqtui.model import Outcome
 
-    columns = {column.name for column in script.each}
+    is_about_workers = verbs.verb(script.name).scope == "worker"
     takes_place = any(arg.name == "place" for arg in script.args)
     if request.expression is not None:
         raise UsageError(f"{script.name} takes no --filter.")
@@ -239,22 +259,21 @@ def _act_on_queue(session: Session, engine: Engine, request: Request, script: Sc
         raise UsageError(f"{script.name} needs --place PLACE, or --all for the whole queue.")
     if request.place and not takes_place:
         raise UsageError(f"{script.name} takes no --place.")
-    if columns == {"worker"} and not request.ids:
+    if is_about_workers and not request.ids:
         raise UsageError(f"{script.name} needs the names of workers.")
     if request.place:
-        engine.layouts[request.ref.layout].place(request.place)
         form["place"] = request.place
     if request.is_dry_run:
         what = request.place or request.ref.queue
         outcomes = [Outcome(script.name, b"", "would", f"{script.name} would be asked for on {what}")]
         return _write(session, request, script, outcomes, 0, extra={"dry_run": True})
     _be_sure(request, script, None)
-    if columns == {"worker"}:
+    if is_about_workers:
         outcomes = [
             one for id in request.ids for one in engine.act(script.name, request.ref, (), {**form, "worker": id})
         ]
         return _write(session, request, script, outcomes, 0)
-    if columns == {"name", "value"}:
+    if {column.name for column in script.each} == {"name", "value"}:
         outcomes = _configure(engine, request, script, form)
         return _write(session, request, script, outcomes, 0)
     outcome = _in_batches(engine, request, script, form)

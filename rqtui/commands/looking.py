@@ -161,7 +161,7 @@ def jobs(
             "queue": documents.text(page.queue),
             "layout": page.layout,
             "place": page.place,
-            "total": page.total,
+            "total": page.total if page.of is None else page.of,
             "exact": page.exact,
             "next": None if page.next is None else str(page.next),
             "jobs": [documents.job(job) for job in page.jobs],

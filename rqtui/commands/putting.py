@@ -10,6 +10,7 @@ import json
 import os
 import stat
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
@@ -20,14 +21,17 @@ import typer
 from rqtui.commands import documents, output
 from rqtui.commands.looking import QUEUE
 from rqtui.commands.session import DONE, REFUSED, Session, command
-from rqtui.errors import RqtuiError, UsageError
+from rqtui.errors import Refused, RqtuiError, UsageError
 
 if TYPE_CHECKING:
     from rqtui.client import Put, Queue
+    from rqtui.engine import Engine
+    from rqtui.model import Ref
 
 _FIELDS = ("body", "id", "name", "delay", "due", "priority", "ttr", "max_attempts", "backoff", "keep")
 _DURATIONS = ("delay", "ttr", "keep")
 ID_BYTES = 512  # as the scripts have it; checked here, so that a whole file is read before the first job is sent
+BATCH = 1000  # jobs per call
 _NUMBERS = ("priority", "max_attempts")
 
 
@@ -80,14 +84,57 @@ def put(
     return _put_lines(session, queue, lines, _checked(given, ""))
 
 
-def _open(session: Session, name: str) -> Queue:
+def _open(session: Session, name: str) -> Queue | _Other:
     engine = session.engine()
     ref = engine.seek(name)
     if ref.layout != "native":
-        raise UsageError(f"put speaks to native queues; {ref} is none.")
+        return _Other(engine, ref)
     from rqtui.client import BYTES, Queue
 
     return Queue(ref.queue, engine.client, codec=BYTES)
+
+
+class _Other:
+    """A queue of somebody else's system, with what `put` needs of `client.Queue`."""
+
+    def __init__(self, engine: Engine, ref: Ref) -> None:
+        self.name = ref.queue
+        self._engine, self._ref = engine, ref
+        script = engine.layouts[ref.layout].script("enqueue")
+        self._has_ids = any(column.name == "id" for column in script.each)
+
+    def put(self, **described: Any) -> Put:
+        """One job; the answer says what it is called there."""
+        return self._send([described])[0]
+
+    def put_batches(self, items: Iterable[dict[str, Any]]) -> Iterator[list[Put]]:
+        """Many; a call is all or nothing."""
+        batch: list[dict[str, Any]] = []
+        for item in items:
+            batch.append(item)
+            if len(batch) == BATCH:
+                yield self._send(batch)
+                batch = []
+        if batch:
+            yield self._send(batch)
+
+    def _send(self, items: list[dict[str, Any]]) -> list[Put]:
+        from rqtui.client import Put, columns
+        from rqtui.ids import new_id
+
+        rows = []
+        for item in items:
+            given = dict(item)
+            row: dict[str, Any] = {"body": given.pop("body")}
+            id = given.pop("id", None)
+            if id is not None or self._has_ids:
+                row["id"] = new_id() if id is None else id
+            rows.append({**row, **columns(given)})
+        outcomes = self._engine.ask(self._engine.layouts[self._ref.layout].put_ask(self.name, rows))
+        for outcome in outcomes:
+            if outcome.word == "error":
+                raise Refused(outcome.text)
+        return [Put(outcome.id.decode("utf-8", "surrogateescape"), outcome.word) for outcome in outcomes]
 
 
 def _put_one(session: Session, name: str, described: dict[str, Any]) -> int:
@@ -196,7 +243,7 @@ def _instant(value: object) -> datetime | int:
 def _put_lines(session: Session, name: str, path: str, common: dict[str, Any]) -> int:
     queue = _open(session, name)
     kept: list[Put] = []
-    words = {"moved": 0, "exists": 0}
+    words = Counter({"moved": 0, "exists": 0})
     try:
         with _source(path) as source, output.progress(f"putting into {queue.name}") as bar:
             if _is_file(source):
@@ -219,11 +266,12 @@ def _put_lines(session: Session, name: str, path: str, common: dict[str, Any]) -
     return DONE
 
 
-def _write_many(session: Session, queue: str, kept: list[Put], words: dict[str, int]) -> None:
+def _write_many(session: Session, queue: str, kept: list[Put], words: Counter[str]) -> None:
     if session.as_json:
         _write(session, queue, kept)
         return
-    output.write_lines([f"{words['moved']} added, {words['exists']} exist already"])
+    rest = [f", {number} {word}" for word, number in words.items() if word not in ("moved", "exists")]
+    output.write_lines([f"{words['moved']} added, {words['exists']} exist already{''.join(rest)}"])
 
 
 def _source(path: str) -> AbstractContextManager[BinaryIO]:
