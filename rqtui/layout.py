@@ -44,6 +44,7 @@ class Layout:
     queue_option: ClassVar[str] = ""  # the option that names the queue, where one does
     patterns: ClassVar[tuple[str, ...]] = ()  # Lua patterns of keys that tell of a queue, for the walk over all keys
     loops_by_default: ClassVar[bool] = False  # its dispatcher and reaper may run unasked
+    tells: ClassVar[frozenset[str]] = frozenset()  # of name, tried, error, worker: what it knows of a job
 
     def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:
         for spec in options:

@@ -28,6 +28,7 @@ class Native(Layout):
     places = tuple(Place(state.value, state, f"rqtui:{{<queue>}}:{state}", "zset", _SCORES[state]) for state in State)
     patterns = (r"^rqtui:{.*}:meta$",)
     loops_by_default = True
+    tells = frozenset({"name", "tried", "error", "worker"})
 
     def keys(self, queue: str) -> Mapping[str, str]:
         """Keys by name; raises UsageError for a name that would scatter them over slots."""

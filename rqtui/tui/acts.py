@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rqtui import ids
-from rqtui.model import Outcome, Ref, State
+from rqtui.model import Outcome, Ref
 from rqtui.tui import display, keys
 from rqtui.tui.view import Target
 from rqtui.verbs import Field, Verb
@@ -56,11 +56,22 @@ def _fits(system: Layout, verb: Verb, target: Target) -> bool:
     return all(system.can(verb.name, place) for place in places)
 
 
-def asks_first(verb: Verb, target: Target, is_chosen: bool = False) -> bool:
+def asks_first(verb: Verb, target: Target, has_form: bool, is_chosen: bool = False) -> bool:
     """Whether a question or a form comes before the verb; `is_chosen` from the palette always shows its form."""
     is_many = target.whole or len(target.jobs) > 1
-    has_form = bool(verb.form) and (is_chosen or verb.name not in AT_ONCE)
+    has_form = has_form and (is_chosen or verb.name not in AT_ONCE)
     return verb.danger or has_form or (is_many and verb.scope == "job")
+
+
+def fields(system: Layout, verb: Verb) -> tuple[Field, ...]:
+    """The inputs of a verb's form that its scripts have in this system."""
+    known = {
+        (name, arg.name)
+        for name in {verb.name, *(each.verb for each in verb.form)}
+        if name in system.scripts
+        for arg in (*system.scripts[name].args, *system.scripts[name].each)
+    }
+    return tuple(each for each in verb.form if (each.verb or verb.name, each.name) in known)
 
 
 def by_verb(verb: Verb, values: Values) -> list[tuple[str, Values]]:
@@ -69,19 +80,19 @@ def by_verb(verb: Verb, values: Values) -> list[tuple[str, Values]]:
     parts: dict[str, Values] = {}
     for name, value in values.items():
         parts.setdefault(owners.get(name, verb.name), {})[name] = value
-    if not parts and not any(each.verb for each in verb.form):
+    if not parts and not any(each.verb for each in verb.form if each.name in values):
         parts[verb.name] = {}
     return [(name, {**form, **dict(verb.fixed)}) for name, form in parts.items()]
 
 
 def completed(system: Layout, name: str, target: Target, form: Values) -> Values:
     """A form with what nobody had to type: a new id, the place, the size of a chunk, force against a worker's lease."""
-    args = {arg.name for arg in system.script(name).args}
+    script = system.script(name)
+    args = {arg.name for arg in script.args}
     form = dict(form)
-    holds = target.place == State.RESERVED or any(job.state is State.RESERVED for job in target.jobs)
-    if "force" in args and holds:
+    if "force" in args and target.is_held:
         form["force"] = True  # the question has said that a worker holds it
-    if name == "enqueue":
+    if name == "enqueue" and any(column.name == "id" for column in script.each):
         form.setdefault("id", ids.new_id())
     if name == "purge":
         form.update(place=target.place, limit=PURGE_LIMIT)

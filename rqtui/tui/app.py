@@ -31,16 +31,15 @@ from rqtui.tui import display, happened, help, keys, theme
 from rqtui.tui.changes import Changes
 from rqtui.tui.frame import Frame
 from rqtui.tui.overview import Overview
+from rqtui.tui.served import Served
 from rqtui.tui.view import Target, View
 
 if TYPE_CHECKING:
     from rqtui.engine import Engine
     from rqtui.layout import Layout
-    from rqtui.loops import Loop
     from rqtui.scenarios.run import Run
 
 _PLAIN_URL = re.compile(r"redis://[\w.-]+(:\d{1,5})?(/\d*)?", re.ASCII)  # beyond doubt, without importing redis
-LOOPS = {"dispatch": "dispatcher", "reap": "reaper"}
 SOON_S = 0.06  # a held key asks for one detail, not for thirty
 SHORTEST_S, LONGEST_S = 0.25, 60.0  # between two pictures
 REMEMBERED = 200  # changes made here
@@ -55,7 +54,7 @@ class Heard(Message):
         self.what = what
 
 
-class Cockpit(Changes, Frame, App[None]):
+class Cockpit(Changes, Frame, Served, App[None]):
     """rqtui on a terminal."""
 
     CSS_PATH = Path(__file__).with_name("rqtui.tcss")  # absolute, so that a subclass elsewhere finds it
@@ -70,8 +69,12 @@ class Cockpit(Changes, Frame, App[None]):
         interval_s: float = 2.0,
         open_queue: str = "",
         theme_name: str = theme.DARK,
+        foreign_loops: bool = False,
     ) -> None:
-        """`demo` is a running scenario; the board of `open_queue` is opened at the start."""
+        """`demo` is a running scenario; the board of `open_queue` is opened at the start.
+
+        `foreign_loops`: the dispatcher and the reaper serve queues of other systems from the start, too.
+        """
         super().__init__(ansi_color=theme_name == theme.ANSI or None)
         theme.install(self, theme_name)  # type: ignore[arg-type]  # now: later the stylesheet would be read twice
         self.settings = settings
@@ -80,7 +83,7 @@ class Cockpit(Changes, Frame, App[None]):
         self.engine: Engine | None = None
         self.layouts: Mapping[str, Layout] = {}
         self.ticker = tick.Ticker(lambda: make_engine(settings), self._post, interval_s)
-        self.loops: dict[str, Loop] = {}
+        self._begin_serving(foreign_loops)
         self.snapshot: Snapshot | None = None
         self._pictured = Focus()
         self.lost: tick.Lost | None = None
@@ -121,21 +124,6 @@ class Cockpit(Changes, Frame, App[None]):
         self._make_loops(message.engine)
         if self._open_queue:
             self.open_board(message.engine.find(self._open_queue))
-
-    def _make_loops(self, engine: Engine) -> None:
-        from rqtui import loops
-
-        if self.settings.read_only:
-            return
-
-        def refs() -> list[Ref]:
-            return [ref for ref in engine.refs if engine.layouts[ref.layout].loops_by_default]
-
-        for verb, name in LOOPS.items():
-            client = server.connect(self.settings.url, client_name=f"rqtui-{name}")
-            work = loops.mover(verb, client, engine.layouts, refs)
-            self.loops[verb] = loops.Loop(name, work)
-            self.loops[verb].start()
 
     def on_unmount(self) -> None:
         """Ends the threads; what is under way is waited for, shortly."""
@@ -296,34 +284,6 @@ class Cockpit(Changes, Frame, App[None]):
         else:
             await self.action_back()
 
-    def action_toggle_loop(self, name: str) -> None:
-        """Stops or starts the dispatcher or the reaper."""
-        loop = self.loops[name]
-        if loop.is_running:
-            loop.stop(0)
-            what = "falls due" if name == "dispatch" else "expires"
-            self.say(f"The {LOOPS[name]} of this screen is off: what {what} stays where it is.", "warning")
-        else:
-            loop.start()
-            self.say(f"The {LOOPS[name]} is on.")
-        self.show_header()
-
-    def action_step_loop(self, name: str) -> None:
-        """One step of a loop, whether it runs or not."""
-
-        def step() -> None:
-            done = self.loops[name].step()
-            words = done.error or f"{LOOPS[name]}: {display.count(done.moved) if done.moved else 'nothing'} moved"
-            self.call_from_thread(self.say, words, "error" if done.error else "information")
-            self.ticker.refresh()
-
-        self.run_worker(step, thread=True, exclusive=False)
-
-    def action_loops(self) -> None:
-        """What the loops did last."""
-        off = Content("The loops are off: changes are not allowed here (--read-only).")
-        self._show_page("loops", lambda: help.loops_page(self.loops) if self.loops else off)
-
     def action_help(self) -> None:
         """Every key."""
         controls = self.demo.controls if self.demo else ()
@@ -383,7 +343,14 @@ def run(settings: Settings, demo: Run | None = None, *, open_queue: str = "", in
     if settings.layouts or not _PLAIN_URL.fullmatch(settings.url):
         make_engine(settings)  # what nobody can understand is refused before the screen opens
     chosen = theme.preferred(os.environ)
-    app = Cockpit(settings, demo, open_queue=open_queue, interval_s=interval_s, theme_name=chosen)
+    app = Cockpit(
+        settings,
+        demo,
+        open_queue=open_queue,
+        interval_s=interval_s,
+        theme_name=chosen,
+        foreign_loops=demo is not None,
+    )
     app.run()
     return app.return_code or 0
 

@@ -30,11 +30,11 @@ MARGIN = 20  # rows loaded beyond what is seen, so that a key finds them there
 class Pane(Table):
     """The jobs of one place."""
 
-    def __init__(self, ref: Ref, place: Place) -> None:
+    def __init__(self, ref: Ref, place: Place, tells: frozenset[str]) -> None:
         super().__init__(
-            jobs.columns(place.state, jobs.LONG_ID), empty=jobs.EMPTY[place.state], id=f"pane-{place.name}"
+            jobs.columns(place.state, jobs.LONG_ID, tells), empty=jobs.EMPTY[place.state], id=f"pane-{place.name}"
         )
-        self.ref, self.place = ref, place
+        self.ref, self.place, self.tells = ref, place, tells
         self.offset_wanted = 0
         self.limit_wanted = 0
         self.whole_place = False
@@ -46,12 +46,13 @@ class Pane(Table):
         """How much of an id is shown; the next page has it."""
         if cells != self._id_cells:
             self._id_cells = cells
-            self.set_columns(jobs.columns(self.place.state, cells))
+            self.set_columns(jobs.columns(self.place.state, cells, self.tells))
 
     def wish(self) -> PageWish:
         """The page that it needs now."""
         limit = max(self.limit_wanted, max(20, self.size.height) + 2 * MARGIN)
-        return PageWish(self.ref, self.place.name, self.offset_wanted, limit)
+        body_bytes = 0 if "name" in self.tells else jobs.PREVIEW_BYTES
+        return PageWish(self.ref, self.place.name, self.offset_wanted, limit, body_bytes)
 
     def show_page(self, page: Page, now_ms: int) -> None:
         """Draws a page; jobs of earlier pages stay known as long as they are marked or under the cursor."""
@@ -60,7 +61,8 @@ class Pane(Table):
         self.jobs.update((job.id, job) for job in page.jobs)
         self.page = page
         self.empty = page.error or jobs.EMPTY[self.place.state]
-        self.update([jobs.row(job, now_ms, self._id_cells) for job in page.jobs], page.total, page.offset)
+        rows = [jobs.row(job, now_ms, self._id_cells, self.tells) for job in page.jobs]
+        self.update(rows, page.total, page.offset)
 
     def action_unmark_all(self) -> None:
         """Chooses nothing, neither marked jobs nor the whole place."""
@@ -101,7 +103,7 @@ class Board(View):
         """The panes and the detail, next to each other; what does not fit is hidden."""
         with Horizontal(id="panes"):
             for place in self.layout_of_queue.places:
-                yield Pane(self.ref, place)
+                yield Pane(self.ref, place, self.layout_of_queue.tells)
             with VerticalScroll(id="detail", classes="pane", can_focus=False):
                 yield Text("", id="detail-text")
 
@@ -176,6 +178,8 @@ class Board(View):
         if self.is_frozen:
             words.append(Piece("frozen: p", "accented"))
         words += [Piece(hint, style) for hint, style in jobs.hints(self._queue, pane.place.state)]
+        if total and pane.page and pane.page.of is not None:
+            words.append(Piece(f"a sample of {display.count(pane.page.of, width=12)}", "muted"))
         if total and pane is self.pane():
             words.append(Piece(f"{first + 1}-{min(last, total)} of {display.count(total, width=12)}", "muted"))
         room = pane.size.width - 4
@@ -239,7 +243,12 @@ class Board(View):
         """What a verb would act on."""
         pane = self.pane()
         return Target(
-            self.ref, pane.place.name, () if pane.whole_place else tuple(pane.chosen()), pane.whole_place, self._queue
+            self.ref,
+            pane.place.name,
+            () if pane.whole_place else tuple(pane.chosen()),
+            pane.whole_place,
+            self._queue,
+            pane.place.state,
         )
 
     def second_line(self, width: int) -> chrome.Sides:

@@ -87,16 +87,18 @@ class Changes:
 
     def begin(self, verb: Verb, target: Target, *, is_chosen: bool = False) -> None:
         """The way from a verb to its request: a question where one is due, then the inbox."""
-        if acts.asks_first(verb, target, is_chosen):
-            self._ask(verb, target, self._fields(verb, target))
+        fields = self._fields(verb, target)
+        if acts.asks_first(verb, target, bool(fields), is_chosen):
+            self._ask(verb, target, fields)
         else:
             self._send(verb, target, None)
 
     def _fields(self, verb: Verb, target: Target) -> tuple[Field, ...]:
+        fields = verb.form if target.ref is None else acts.fields(self._app.layouts[target.ref.layout], verb)
         if verb.name != "enqueue" or not isinstance(self._app.view, Overview):
-            return verb.form
+            return fields
         named = acts.QUEUE_FIELD if target.ref is None else Field("queue", "queue", default=target.ref.queue)
-        return (named, *verb.form)
+        return (named, *fields)
 
     def _ask(
         self, verb: Verb, target: Target, fields: tuple[Field, ...], given: Given | None = None, problem: str = ""

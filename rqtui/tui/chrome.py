@@ -101,8 +101,8 @@ class Status:
     is_lost: bool = False
 
 
-def status_line(status: Status, loops: Mapping[str, Loop] | None, width: int) -> Sides:
-    """The first line of the header; `loops` is None where changes are off."""
+def status_line(status: Status, loops: Mapping[str, tuple[Loop, bool]] | None, width: int) -> Sides:
+    """The first line of the header; `loops`, with whether each serves what is seen, is None where changes are off."""
 
     def left(url: str, words: str) -> Content:
         hue = "$state-dead" if status.is_lost else "$state-ready"
@@ -112,7 +112,7 @@ def status_line(status: Status, loops: Mapping[str, Loop] | None, width: int) ->
     def right(is_short: bool, cost: str) -> Content:
         if status.is_lost:
             return Content()  # the loops wait as well; when the next try comes is said on the left
-        pieces = [loop_words(name, loop, is_short) for name, loop in (loops or {}).items()]
+        pieces = [loop_words(name, loop, is_on, is_short) for name, (loop, is_on) in (loops or {}).items()]
         if loops is None:
             pieces.append(Content.styled("loops off", "$muted"))
         pieces += [Content.styled(cost, "$muted")] if cost else []
@@ -135,10 +135,10 @@ def status_line(status: Status, loops: Mapping[str, Loop] | None, width: int) ->
     )
 
 
-def loop_words(name: str, loop: Loop, is_short: bool) -> Content:
+def loop_words(name: str, loop: Loop, is_on: bool, is_short: bool) -> Content:
     """What a loop does: `dispatch ▶ 118/s`, `reap ■ off`, `reap ▶ waits 5s`."""
     label = {"dispatch": "dsp"}.get(name, name) if is_short else name
-    if not loop.is_running:
+    if not is_on:
         return Content.assemble((f"{label} ", "$muted"), ("■ off", "$state-reserved"))
     rounds = list(loop.rounds)
     if rounds and rounds[-1].error:
@@ -162,7 +162,7 @@ def queue_line(queue: Queue, rate: Rate, width: int) -> Sides:
     """The second line on a board: the states' counts, and how fast it goes."""
     name = Content.styled(display.elide_middle(display.safe(queue.name), max(12, width // 4)), "b $strong")
     paused = Content.styled("   paused", "$state-reserved") if queue.paused else Content()
-    drains = rate.drains_s(queue.count("ready"))
+    drains = rate.drains_s(queue.count_in(State.READY))
     in_ = Content.assemble(("in ", "$muted"), display.rate(rate.in_s))
     out = Content.assemble(("out ", "$muted"), display.rate(rate.out_s))
 

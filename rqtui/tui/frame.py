@@ -28,7 +28,7 @@ class Frame:
         if view is None or not view.is_drawn or not self._held.is_running:
             return
         width = self._held.size.width - 2
-        shown = None if self._held.settings.read_only else self._held.loops
+        shown = None if self._held.settings.read_only else self._held.shown_loops()
         second = view.second_line(width)
         if self._held.lost and self._held.snapshot:
             second = (Content.styled(display.safe(self._held.lost.error), "$state-dead"), Content())

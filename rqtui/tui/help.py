@@ -8,7 +8,6 @@ from urllib.parse import unquote, urlsplit
 
 from textual.content import Content
 
-from rqtui.model import State
 from rqtui.tui import display, keys
 from rqtui.tui.view import Target
 from rqtui.verbs import Verb
@@ -54,8 +53,7 @@ def question_lines(verb: Verb, target: Target, total: int, url: str) -> list[Con
             names = ", ".join(display.job_id(job.id, 16) for job in target.jobs[:3])
             more = f" and {len(target.jobs) - 3} more" if len(target.jobs) > 3 else ""
             lines.append(Content.assemble(("       ", "$muted"), (names + more, "$muted")))
-    held = target.place == State.RESERVED or any(job.state is State.RESERVED for job in target.jobs)
-    if held and verb.name in ("delete", "kill", "purge"):
+    if target.is_held and verb.name in ("delete", "kill", "purge"):
         lines.append(Content.styled("A worker holds it: its answer will change nothing.", "$state-reserved"))
     if verb.lost:
         lines.append(Content.assemble(("lost   ", "$muted"), (verb.lost, "$state-dead")))

@@ -93,7 +93,8 @@ class JobPage(View):
 
     def target(self) -> Target:
         """This job, while it is there."""
-        return Target(self.ref, self.seen.place, () if self._is_gone else (self.seen,), False, self._queue)
+        jobs_ = () if self._is_gone else (self.seen,)
+        return Target(self.ref, self.seen.place, jobs_, False, self._queue, self.seen.state)
 
     def second_line(self, width: int) -> chrome.Sides:
         """The queue's counts."""

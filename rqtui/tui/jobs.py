@@ -15,6 +15,8 @@ from rqtui.tui import display
 from rqtui.tui.rows import Cell, Column, Piece, Row
 
 SHORT_ID, LONG_ID = 8, 16  # cells: side by side, and where one pane has the whole width
+PREVIEW_BYTES = 200
+_TOLD = frozenset({"tried", "error", "worker"})  # columns for what not every system knows
 LATE_MS = 1500  # a loop looks once a second: what is late by less will be moved in a moment
 _NAME = Column("name", "job", 8, weight=3, drop=2)
 _TRIED = Column("tried", "tried", 5, align="right", drop=4)
@@ -48,21 +50,35 @@ EMPTY: dict[State, str] = {
 }
 
 
-def columns(state: State, id_cells: int) -> tuple[Column, ...]:
-    """The columns of a place in that state."""
-    return (Column("id", "id", id_cells), *_COLUMNS[state])
+def columns(state: State, id_cells: int, tells: frozenset[str]) -> tuple[Column, ...]:
+    """The columns of a place in that state, of a system that `tells` so much of a job."""
+    return (Column("id", "id", id_cells), *_known(state, tells))
 
 
-def row(job: Job, now_ms: int, id_cells: int) -> Row:
+def row(job: Job, now_ms: int, id_cells: int, tells: frozenset[str]) -> Row:
     """The line of a job in the columns of its state."""
-    cells = (_CELLS[column.key](job, now_ms) for column in _COLUMNS[job.state])
+    cells = (_CELLS[column.key](job, now_ms) for column in _known(job.state, tells))
     return Row(job.id, (display.job_id(job.id, id_cells), *cells))
 
 
+def _known(state: State, tells: frozenset[str]) -> tuple[Column, ...]:
+    return tuple(column for column in _COLUMNS[state] if column.key in tells or column.key not in _TOLD)
+
+
 def _name(job: Job, _now_ms: int) -> Cell:
+    """Its kind; of a job that has none the beginning of its body."""
     if job.problem:
         return Piece(job.problem, "state-dead")
-    return display.safe(job.name) if job.name else Piece(display.ZERO, "muted")
+    if job.name:
+        return display.safe(job.name)
+    head = job.body if job.body is not None else job.member if job.member != job.id else b""
+    return preview(head[:PREVIEW_BYTES]) if head and head != job.id else Piece(display.ZERO, "muted")
+
+
+@lru_cache(4096)
+def preview(head: bytes) -> str:
+    """The beginning of a body on one line."""
+    return " ".join(display.body_view(head).text.split())
 
 
 def left_ms(job: Job, now_ms: int) -> int | None:
@@ -83,7 +99,7 @@ def _time(job: Job, now_ms: int) -> Cell:
 
 def _lease(job: Job, now_ms: int) -> Cell:
     left = left_ms(job, now_ms) or 0
-    whole = (job.deadline_ms or 0) - (job.reserved_ms or 0)
+    whole = (job.deadline_ms or 0) - job.reserved_ms if job.reserved_ms else job.ttr_ms or left
     used, rest = display.lease_bar(left, max(1, whole), 5)
     return (Piece(used, "state-dead" if left < 0 else "state-reserved"), Piece(rest, "muted"))
 

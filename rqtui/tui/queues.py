@@ -71,7 +71,7 @@ def sort_key(sort: str, ref: Ref, queue: Queue | None) -> tuple[object, ...]:
     if queue is None:
         return (9, 0, ref.queue)
     if sort in ("ready", "dead"):
-        return (0, -queue.count(sort), ref.queue)
+        return (0, -queue.count_in(State(sort)), ref.queue)
     if sort == "worst first":
         return (_ORDER[queue.verdict.severity], 0, ref.queue)
     return (0, 0, ref.queue)

@@ -16,7 +16,7 @@ from textual.events import Resize
 from textual.screen import Screen
 from textual.widgets import Static
 
-from rqtui.model import Focus, Job, Queue, Ref, Snapshot
+from rqtui.model import Focus, Job, Queue, Ref, Snapshot, State
 from rqtui.tui.chrome import Footer, Header, Sides, Strip
 
 if TYPE_CHECKING:
@@ -34,6 +34,12 @@ class Target:
     jobs: tuple[Job, ...] = ()
     whole: bool = False
     queue: Queue | None = None
+    state: State | None = None  # of the place
+
+    @property
+    def is_held(self) -> bool:
+        """Whether workers hold what it is about."""
+        return self.state is State.RESERVED or any(job.state is State.RESERVED for job in self.jobs)
 
 
 class View(Screen[None]):
