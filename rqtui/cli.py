@@ -70,7 +70,7 @@ def application() -> typer.Typer:
     """The typer application with every command."""
     import typer
 
-    from rqtui.commands import acting, judging, looking, looping, opening, putting, session, showing, working
+    from rqtui.commands import acting, judging, looking, looping, migrating, opening, putting, session, showing, working
 
     group = _group_class()
     app = typer.Typer(
@@ -93,7 +93,7 @@ def application() -> typer.Typer:
 
     root.__doc__ = _HELP
     app.callback(invoke_without_command=True)(session.with_common_options(root))
-    for module in (looking, judging, putting, acting, working, looping, showing):
+    for module in (looking, judging, putting, acting, working, looping, migrating, showing):
         module.register(app)
     return app
 

@@ -9,9 +9,12 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rqtui.errors import UsageError
+
+if TYPE_CHECKING:
+    from rqtui.scenarios import Scenario
 
 LONGEST_S = 86_400.0
 HIGHEST_SEED = 2**63 - 1
@@ -30,7 +33,8 @@ def demo(
     """Play a scenario (`delays` when none is named) on an embedded server of a kind; returns the exit code.
 
     `server` is auto, system, wheel or fake. Without `headless` it opens the screen and ends with it; headless it plays
-    for `seconds` and prints what happened: 0, or 1 when a check found something or a job was lost.
+    for `seconds`, or to its end where it has one, and prints what happened: 0, or 1 when a check found something or a
+    job was lost.
     Raises UsageError for an unknown scenario or server and for impossible numbers, before anything is started.
     """
     from rqtui import scenarios
@@ -46,14 +50,14 @@ def demo(
     with embedded(server) as running:
         _say(f"{running.kind} at {running.url}: redis-cli -u {running.url} looks on. It ends with the demo.")
         if headless:
-            _say(f"{story.name}: {story.summary}; seed {seed}, {seconds:g} s …")
+            _say(f"{story.name}: {story.summary}; seed {seed}, {story.length(seconds)} …")
             return _report(scenarios.run_headless(story, running.url, seed, seconds), as_json)
         from rqtui.settings import Settings
         from rqtui.tui.app import run as open_screen
 
         _say(f"{story.name}: {story.summary}")
-        with scenarios.Run(story, running.url, seed, running.pid) as play:
-            settings = Settings(url=running.url, read_only=read_only)
+        with scenarios.make_run(story, running.url, seed, running.pid) as play:
+            settings = Settings(url=running.url, layouts=(story.layout,), read_only=read_only)
             return open_screen(settings, play, open_queue=play.queues[0], interval_s=1.0)
 
 
@@ -65,18 +69,19 @@ def list_scenarios(as_json: bool = False) -> int:
         print(json.dumps([_document(story) for story in SCENARIOS.values()], ensure_ascii=False))
         return 0
     for story in SCENARIOS.values():
-        print(f"{story.name:<8} {story.summary}")
+        print(f"{story.name:<11}{story.layout.partition(':')[0]}: {story.summary}")
         for keys, text in story.tries:
-            print(f"         {keys:>7}  {text}")
-        print(f"         {'watch':>7}  {', '.join(story.watch)}")
+            print(f"           {keys:>7}  {text}")
+        print(f"           {'watch':>7}  {'; '.join(story.watch)}")
     return 0
 
 
-def _document(story: Any) -> dict[str, Any]:
+def _document(story: Scenario) -> dict[str, Any]:
     return {
         "scenario": story.name,
         "summary": story.summary,
-        "queues": [plan.name for plan in story.queues],
+        "layout": story.layout,
+        "queues": list(story.queue_names),
         "try": [{"keys": keys, "text": text} for keys, text in story.tries],
         "watch": list(story.watch),
     }
@@ -86,11 +91,11 @@ def _report(found: Mapping[str, Any], as_json: bool) -> int:
     if as_json:
         print(json.dumps(found, ensure_ascii=False))
     else:
-        print("\n".join(_lines(found)))
+        print("\n".join([*(_native_lines if found["layout"] == "native" else _foreign_lines)(found), *_verdict(found)]))
     return 1 if found["findings"] or found["lost"] else 0
 
 
-def _lines(found: Mapping[str, Any]) -> list[str]:
+def _native_lines(found: Mapping[str, Any]) -> list[str]:
     lines = [
         f"{found['put']} jobs put, {found['done']} done ({found['jobs_s']}/s), {found['failed']} attempts failed, "
         f"{found['retries']} retries, {found['dead']} dead",
@@ -100,13 +105,50 @@ def _lines(found: Mapping[str, Any]) -> list[str]:
     for queue in found["queues"]:
         places = "  ".join(f"{name} {queue[name]}" for name in ("scheduled", "ready", "reserved", "done", "dead"))
         lines.append(f"  {queue['queue']:<10} {places}")
-    lines += [f"  FOUND {item['queue']}: {', '.join(item['ids'])} {item['text']}" for item in found["findings"]]
+    return lines
+
+
+def _foreign_lines(found: Mapping[str, Any]) -> list[str]:
+    """What happened on the keys of another system; what did not happen is not mentioned."""
+    facts = (
+        ("withdrawn", "taken back by their producer"),
+        ("failed", "rejected"),
+        ("again", "done more than once, as the original lets happen"),
+        ("dispatched", "moved by rqtui's dispatcher"),
+        ("reaped", "given back by rqtui's reaper"),
+        ("late", "acks too late, and the original saw it"),
+        ("stale", "late acks refused by rqtui"),
+        ("workers_lost", "workers lost"),
+        ("lost_with_workers", "jobs lost with them: this system keeps no lease"),
+    )
+    seconds = found["elapsed_ms"] / 1000
+    lines = [f"{found['put']} jobs put, {found['done']} done in {seconds:.1f} s: {found['jobs_s']} per second"]
+    lines += [f"  {found[name]:>6}  {words}" for name, words in facts if found[name]]
+    for queue in found["queues"]:
+        places = "  ".join(f"{place} {number}" for place, number in queue["counted"].items())
+        lines.append(f"  {queue['queue']}  {places}")
+    lines += [f"  rqtui said: {said['text']}" for said in found["said"]]
+    return [*lines, *(f"  rqtui could not: {error}" for error in found["errors"])]
+
+
+def _verdict(found: Mapping[str, Any]) -> list[str]:
+    lines = [f"  FOUND {item['queue']}: {', '.join(item['ids'])} {item['text']}" for item in found["findings"]]
     if found["lost"]:
         lines.append(f"  LOST {found['lost']} jobs")
     elif not found["findings"]:
-        lines.append("check: each job in exactly one place, none lost")
-    lines.append(f"jobs {found['digest']} (seed {found['seed']}) on {found['server']['title']}")
-    return lines
+        lines.append(_sum(found) if "standing" in found else "check: each job in exactly one place, none lost")
+    return [*lines, f"jobs {found['digest']} (seed {found['seed']}) on {found['server']['title']}"]
+
+
+def _sum(found: Mapping[str, Any]) -> str:
+    parts = (
+        ("done", "done"),
+        ("standing", "in one place each"),
+        ("withdrawn", "taken back"),
+        ("lost_with_workers", "lost with the worker"),
+    )
+    shown = [f"{found[name]} {words}" for name, words in parts if found[name]]
+    return f"check: {found['put']} put are {' + '.join(shown)}; none without a trace"
 
 
 def _say(words: str) -> None:

@@ -55,8 +55,7 @@ class Engine:
         for layout in self.layouts.values():
             steps = layout.discover(self.client)
             while True:
-                with translated():
-                    names = next(steps, None)
+                names = self._unless_denied(layout, next, steps, None)
                 if names is None:
                     break
                 chunk = [Ref(layout.name, name) for name in names]
@@ -83,12 +82,12 @@ class Engine:
             keys: dict[str, list[bytes]] = {}
             for number, key in answer.rows:
                 keys.setdefault(patterns[number - 1][0].name, []).append(key)
-            with translated():
-                yield [
-                    Ref(name, queue)
-                    for name, found in keys.items()
-                    for queue in self.layouts[name].spotted(self.client, found)
-                ]
+            spotted: list[Ref] = []
+            for name, found in keys.items():
+                layout = self.layouts[name]
+                names = self._unless_denied(layout, layout.spotted, self.client, found)
+                spotted += [Ref(name, queue) for queue in names or ()]
+            yield spotted
             cursor = answer.values["cursor"]
             if cursor == "0":
                 return
@@ -97,10 +96,23 @@ class Engine:
         """The queue that a name means, as `find`; asks the layouts, a round trip each, for one not seen yet."""
         layout_name, colon, rest = name.partition(":")
         if not (colon and layout_name in self.layouts) and not any(ref.queue == name for ref in self.refs):
-            with translated():
-                seen = [Ref(layout.name, name) for layout in self._able(name) if layout.recognises(self.client, name)]
+            seen = [
+                Ref(layout.name, name)
+                for layout in self._able(name)
+                if self._unless_denied(layout, layout.recognises, self.client, name)
+            ]
             self.refs = sorted([*self.refs, *seen], key=lambda ref: (ref.queue, ref.layout))
         return self.find(name)
+
+    def _unless_denied(self, layout: Layout, look: Callable[..., T], *args: Any) -> T | None:
+        """What `look` finds; None where an ACL keeps a system that nobody asked for out of sight."""
+        try:
+            with translated():
+                return look(*args)
+        except Denied:
+            if layout.is_asked:
+                raise
+            return None
 
     def _able(self, name: str) -> Iterator[Layout]:
         """The layouts in which a queue can have that name."""

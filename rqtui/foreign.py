@@ -165,7 +165,8 @@ class Foreign(Layout):
 
     def taken(self, queue: str, answer: Answer) -> tuple[Job, ...]:
         """The jobs in the answer of `reserve` or `pull`, whose rows have the columns of `page`."""
-        place = next((place.name for place in self.places if place.state == "reserved"), self.places[0].name)
+        reserved = next((place.name for place in self.places if place.state == "reserved"), "")
+        place = reserved or self.scripts["pull"].sources[0]
         now_ms: Any = answer.values.get("now_ms", 0)
         return tuple(self.decode_rows(queue, place, rows_by_name(answer), now_ms)) if answer.rows else ()
 

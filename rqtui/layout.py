@@ -191,7 +191,7 @@ class Layout:
         scalars = {arg.name: args[arg.name] for arg in script.args if arg.name in args}
         for arg in script.args:
             if arg.name not in scalars and arg.name in options:
-                scalars[arg.name] = options[arg.name]
+                scalars[arg.name] = int(options[arg.name]) if arg.type == "int" else options[arg.name]
         rows = rows or self.tail(queue, script)
         tail = [{arg.name: row[arg.name] for arg in script.each if arg.name in row} for row in rows]
         return script.call({key.name: keys[key.name] for key in script.keys}, scalars, tail)

@@ -17,7 +17,7 @@ from typing import Any
 
 from rqtui import scripts
 from rqtui.durations import backoff_s
-from rqtui.errors import RqtuiError, ServerError
+from rqtui.errors import RqtuiError, ServerError, UsageError
 from rqtui.layout import Layout, heard
 from rqtui.model import Ref
 
@@ -157,19 +157,24 @@ def mover(
 
     def work() -> Round:
         wanted = [ref for ref in refs() if layouts[ref.layout].can(verb)]
-        calls = [call(ref) for ref in wanted]
+        calls, refused = [], []
+        for ref in wanted:
+            try:
+                calls.append((ref, call(ref)))
+            except UsageError as error:  # that queue's alone: the others go on
+                refused.append(Step(verb, ref, error=str(error), at_s=time.time()))
         began = time.monotonic()
-        answers = heard(scripts.run_all(client, calls))
+        answers = heard(scripts.run_all(client, [sent for _ref, sent in calls]))
         ms = (time.monotonic() - began) * 1000
-        steps = tuple(_step(verb, ref, answer) for ref, answer in zip(wanted, answers, strict=True))
-        for step, sent in zip(steps, calls, strict=True):
+        steps = tuple(_step(verb, ref, answer) for (ref, _sent), answer in zip(calls, answers, strict=True))
+        for step, (_ref, sent) in zip(steps, calls, strict=True):
             names = {arg.name for arg in sent.script.args}
             carried[step.ref] = {name: value for name, value in step.values.items() if name in names}
         full = any(step.moved >= batch[0] or bool(step.values.get("more")) for step in steps)
         if limit is None and calls:
             batch[0] = _adapted(batch[0], ms / len(calls), full)
         waits = [step.next_ms / 1000 for step in steps if step.next_ms is not None and step.next_ms >= 0]
-        return Round(steps, ms, 0.0 if full else max(0.001, min([every_s, *waits])), full)
+        return Round((*steps, *refused), ms, 0.0 if full else max(0.001, min([every_s, *waits])), full)
 
     return work
 

@@ -130,6 +130,10 @@ class Worker:
     started_ms: int | None = None
     job: bytes = b""
 
+    def is_late(self, now_ms: int) -> bool:
+        """Whether its last beat is too long ago."""
+        return now_ms - self.beat_ms > self.ttl_ms
+
 
 @dataclass(frozen=True, slots=True)
 class Queue:

@@ -152,6 +152,8 @@ VERBS: tuple[Verb, ...] = (
     ),
     Verb("dispatch", "dispatch", "made ready", scope="queue", hidden=True),
     Verb("reap", "reap", "taken back", scope="queue", hidden=True),
+    Verb("park", "park", "put aside", scope="queue", hidden=True, danger=True, question="Put aside"),
+    Verb("forget", "forget", "forgotten", hidden=True, danger=True, question="Forget"),
     Verb("configure", "configure", "configured", scope="queue", hidden=True),
     Verb("restore", "restore", "restored", hidden=True),
     Verb("repair", "repair", "mended", hidden=True),

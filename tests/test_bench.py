@@ -61,8 +61,39 @@ def test_start_up_and_first_paint_print_their_lines(capsys: pytest.CaptureFixtur
         assert f"\n{name}" in out
 
 
+LAYOUTS = (
+    "dispatcher: dispatch",
+    "redisched: requeue",
+    "timeout_sets: clean",
+    "safe_pop: reap",
+    "orizuru: reap",
+)
+
+
+def test_every_loop_is_measured_beside_its_original_and_moves_every_job(capsys: pytest.CaptureFixture[str]) -> None:
+    assert bench("layouts", as_json=True, scale=0.002) == 0
+    found = json.loads(capsys.readouterr().out)
+    lines = {line["name"]: line for line in found["results"]}
+    for name in LAYOUTS:
+        assert lines[f"{name}: rqtui"]["note"] == "200 jobs, 3 times"
+        assert " of " not in lines[f"{name}: the original"]["note"].partition(",")[0]
+        assert lines[f"{name}: the original"]["value"] > 0
+    longest = [line for line in found["results"] if "longest call" in line["name"] and line["target"]]
+    assert len(longest) == len(LAYOUTS) + 2  # the loops, counting and a page
+    assert all(line["met"] is not None for line in longest)
+    assert any(line["name"].startswith("safe_pop: counting 2000 entries") for line in longest)
+
+
+def test_without_a_slow_log_the_longest_call_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert bench("layouts", as_json=True, server="fake", scale=0.0002) == 0
+    found = json.loads(capsys.readouterr().out)
+    longest = [line for line in found["results"] if "longest call" in line["name"]]
+    assert longest
+    assert all(line["value"] is None and "no slow log" in line["note"] for line in longest)
+
+
 def test_something_else_cannot_be_measured() -> None:
-    with pytest.raises(UsageError, match="engine, screen"):
+    with pytest.raises(UsageError, match="engine, screen, layouts"):
         bench("weather")
 
 

@@ -10,7 +10,8 @@ from rqtui.demo import demo, list_scenarios
 from rqtui.embedded import embedded
 from rqtui.errors import UsageError
 
-FIELDS = {"scenario", "seed", "server", "elapsed_ms", "put", "done", "retries", "dead", "jobs_s", "queues", "findings"}
+FIELDS = {"scenario", "layout", "seed", "server", "elapsed_ms", "put", "done", "jobs_s", "lost", "queues", "findings"}
+BRIEF = ("delays", "onboarding", "consumers", "latecomer", "poison", "rush")  # `timeouts` plays to its end
 
 
 @pytest.fixture(params=["system", "wheel", "fake"])
@@ -24,7 +25,7 @@ def server(request: pytest.FixtureRequest) -> str:
     return kind
 
 
-@pytest.mark.parametrize("scenario", ["delays", "poison", "rush"])
+@pytest.mark.parametrize("scenario", BRIEF)
 def test_the_demo_plays_headless_on_every_server(
     server: str, scenario: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -34,19 +35,44 @@ def test_the_demo_plays_headless_on_every_server(
     assert set(found) >= FIELDS
     assert found["findings"] == []
     assert found["lost"] == 0
-    assert found["put"] >= 100
+    assert found["put"] >= 40
+    assert found["done"] >= 1
     assert found["server"]["url"] in err
     assert found["server"]["title"].split()[0] in err
 
 
 def test_the_demo_says_in_words_what_happened(capsys: pytest.CaptureFixture[str]) -> None:
-    assert demo(headless=True, seconds=1) == 0
+    assert demo("poison", headless=True, seconds=1) == 0
     out, err = capsys.readouterr()
     assert "jobs put" in out
     assert "none lost" in out
-    assert "mail" in out
+    assert "orders" in out
     assert err.count("\n") == 2
     assert "redis-cli -u redis://127.0.0.1:" in err
+
+
+def test_the_demo_says_how_every_job_of_another_system_is_accounted_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert demo(headless=True, seconds=3) == 0
+    out, err = capsys.readouterr()
+    assert err.splitlines()[-1].startswith("delays: ")
+    put = int(out.split(" jobs put")[0])
+    [line] = [line for line in out.splitlines() if line.startswith("check: ")]
+    parts = [int(part.split()[0]) for part in line.removeprefix("check: ").partition(" put are ")[2].split(" + ")]
+    assert sum(parts) == put
+    assert "per second" in out
+    assert "moved by rqtui's dispatcher" in out
+    assert "jobs lost with them: this system keeps no lease" in out
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(200)
+def test_timeouts_prints_items_per_second_and_ends_with_all_of_them_done(capsys: pytest.CaptureFixture[str]) -> None:
+    assert demo("timeouts", headless=True) == 0
+    out, err = capsys.readouterr()
+    assert "to its end" in err
+    assert out.startswith("10000 jobs put, 10000 done in ")
+    assert " per second" in out.splitlines()[0]
+    assert "todos 0  in_progress 0  done 10000" in out
 
 
 def test_the_same_seed_prints_the_same_jobs(capsys: pytest.CaptureFixture[str]) -> None:
@@ -78,5 +104,5 @@ def test_the_scenarios_are_listed_with_what_to_try(capsys: pytest.CaptureFixture
     words = capsys.readouterr().out
     assert list_scenarios(as_json=True) == 0
     listed = json.loads(capsys.readouterr().out)
-    assert [story["scenario"] for story in listed] == ["delays", "poison", "rush"]
+    assert [story["scenario"] for story in listed] == [*BRIEF[:2], "timeouts", *BRIEF[2:]]
     assert all(story["scenario"] in words and story["try"] and story["watch"] for story in listed)

@@ -1,4 +1,4 @@
-"""The demo's scenarios: one seed is one story, faults do what they say, and nothing is ever lost."""
+"""The demo's scenarios on rqtui's own queues: one seed is one story, faults do what they say, nothing is ever lost."""
 
 from __future__ import annotations
 
@@ -18,17 +18,26 @@ from rqtui.errors import UsageError
 from rqtui.loops import mover
 from rqtui.model import Ref
 from rqtui.names import keys
-from rqtui.scenarios import SCENARIOS, Run, check, run_headless, scenario
-from rqtui.scenarios.scenario import CONTROLS, size_for
+from rqtui.scenarios import SCENARIOS, check, run_headless
+from rqtui.scenarios import scenario as by_name
+from rqtui.scenarios.native import NativeRun
+from rqtui.scenarios.scenario import CONTROLS, NativeScenario, size_for
 
-NAMES = sorted(SCENARIOS)
+NAMES = sorted(name for name, story in SCENARIOS.items() if isinstance(story, NativeScenario))
 NATIVE = scripts.load("native")
 
 
 @pytest.fixture(params=NAMES)
 def name(request: pytest.FixtureRequest) -> str:
-    """Each scenario in turn."""
+    """Each native scenario in turn."""
     return str(request.param)
+
+
+def scenario(name: str) -> NativeScenario:
+    """A native scenario by its name."""
+    found = by_name(name)
+    assert isinstance(found, NativeScenario)
+    return found
 
 
 def _counts(client: Redis, queue: str) -> dict[str, object]:
@@ -77,7 +86,7 @@ def test_the_fate_of_an_attempt_follows_from_seed_job_and_attempt() -> None:
 
 
 def test_some_bodies_are_hostile_and_most_are_plain_json() -> None:
-    bodies = [arrival.job.body for arrival in islice(scenario("delays").plan(1), 700)]
+    bodies = [arrival.job.body for arrival in islice(scenario("poison").plan(1), 700)]
     assert any(b"\x1b[" in body for body in bodies)
     assert any(b"[bold red]" in body for body in bodies)
     assert any(b"password" in body for body in bodies)
@@ -85,27 +94,18 @@ def test_some_bodies_are_hostile_and_most_are_plain_json() -> None:
     assert Counter(body[:1] == b"{" for body in bodies)[True] > 600
 
 
-def test_delays_begins_with_jobs_due_over_a_minute() -> None:
-    first = list(islice(scenario("delays").plan(1), 250))
-    begin = [arrival.job.delay_ms or 0 for arrival in first]
-    assert all(arrival.at_ms == 0 for arrival in first)
-    assert max(begin) > 55_000
-    assert all(delay <= 60_000 for delay in begin)
-    assert sum(delay < 30_000 for delay in begin) > 90
-
-
 def test_rush_is_sized_to_the_speed_of_the_server() -> None:
     rush = scenario("rush")
     assert size_for(rush, 60_000) == 100_000
     assert size_for(rush, 5_000) == 10_000
     assert size_for(rush, 10) == 10_000
-    assert size_for(scenario("delays"), 10) is None
+    assert size_for(scenario("poison"), 10) is None
 
 
 def test_an_unknown_scenario_is_refused_with_the_list_of_those_there_are() -> None:
-    with pytest.raises(UsageError, match="delays, poison, rush"):
-        scenario("chaos")
-    assert scenario("").name == "delays"
+    with pytest.raises(UsageError, match="delays, onboarding, timeouts, consumers, latecomer, poison, rush"):
+        by_name("chaos")
+    assert by_name("").name == "delays"
 
 
 def test_the_strip_has_a_key_of_its_own_for_each_control() -> None:
@@ -113,7 +113,7 @@ def test_the_strip_has_a_key_of_its_own_for_each_control() -> None:
         shown = [control.key for control in story.controls]
         assert len(set(shown)) == len(shown)
         assert not set(shown) & set('12345,.:/?+-= "*[]<>pz')  # these have a meaning on the screens
-        assert set(CONTROLS) <= set(story.controls)
+        assert {control.name for control in CONTROLS} - {"poison"} <= {control.name for control in story.controls}
 
 
 # -- played on a server -------------------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ def test_a_headless_run_loses_nothing_and_breaks_nothing(name: str, client: Redi
 
 
 def test_headless_runs_with_one_seed_put_the_same_jobs(client: Redis, url: str) -> None:
-    story = scenario("delays")
+    story = scenario("poison")
     runs = []
     for seed in (9, 9, 10):
         client.flushall()
@@ -149,17 +149,8 @@ def test_a_headless_run_works_on_every_server(any_client: Redis, any_server: Emb
     assert found["server"]["title"].lower().startswith(any_server.family)
 
 
-def test_without_a_dispatcher_a_due_job_stays_in_scheduled(client: Redis, url: str) -> None:
-    with Run(scenario("delays"), url, seed=1) as run:
-        wait_until(lambda: run.status().finished >= 3, 10, "the jobs that are due at once are done")
-        wait_until(lambda: int(str(_counts(client, "mail")["overdue"])) >= 3, 10, "jobs are overdue")
-        before = int(str(_counts(client, "mail")["overdue"]))
-        dispatch = mover("dispatch", client, {"native": layouts.make("native")}, lambda: [Ref("native", "mail")])
-        assert dispatch().moved >= before
-
-
 def test_the_job_of_a_killed_worker_comes_back_by_the_reaper(client: Redis, url: str) -> None:
-    with Run(scenario("delays"), url, seed=1) as run:
+    with NativeRun(scenario("poison"), url, seed=1) as run:
         wait_until(lambda: any(worker.state == "busy" for worker in run.crew.workers), 10, "a worker is busy")
         queue = next(worker.queue for worker in run.crew.workers if worker.state == "busy")
         while not any(worker.queue == queue for worker in _killed(run)):
@@ -170,14 +161,14 @@ def test_the_job_of_a_killed_worker_comes_back_by_the_reaper(client: Redis, url:
     assert _findings(client, queue) == []
 
 
-def _killed(run: Run) -> list[object]:
+def _killed(run: NativeRun) -> list[object]:
     before = list(run.crew.workers)
     run.kill_worker()
     return [worker for worker in before if worker not in run.crew.workers]
 
 
 def test_a_stalled_worker_acks_too_late_and_is_refused(client: Redis, url: str) -> None:
-    with Run(scenario("poison"), url, seed=1) as run:
+    with NativeRun(scenario("poison"), url, seed=1) as run:
         wait_until(lambda: any(worker.state == "busy" for worker in run.crew.workers), 10, "a worker is busy")
         assert "hangs" in run.stall_worker()
         [stalled] = [worker for worker in run.crew.workers if worker.state == "stalled"]
@@ -193,7 +184,7 @@ def test_a_stalled_worker_acks_too_late_and_is_refused(client: Redis, url: str) 
 
 
 def test_a_poison_job_kills_its_workers_until_it_is_dead(client: Redis, url: str) -> None:
-    with Run(scenario("poison"), url, seed=1) as run:
+    with NativeRun(scenario("poison"), url, seed=1) as run:
         run.set_speed(8)
         sent = run.poison()
         id = sent.split(" sent ")[0].encode()
@@ -212,12 +203,12 @@ def test_a_poison_job_kills_its_workers_until_it_is_dead(client: Redis, url: str
     assert _findings(client, "orders") == []
 
 
-def _is_held(run: Run, id: bytes) -> bool:
+def _is_held(run: NativeRun, id: bytes) -> bool:
     return any(lease.id == id for worker in list(run.crew.workers) for lease in worker.holds)
 
 
 def test_poison_begins_with_dead_jobs_in_groups_of_errors(client: Redis, url: str) -> None:
-    run = Run(scenario("poison"), url, seed=1)
+    run = NativeRun(scenario("poison"), url, seed=1)
     run.prepare()
     page = scripts.run(
         client, NATIVE["page"].call(keys("orders"), {"place": "dead", "offset": 0, "limit": 100, "body_bytes": 0})
@@ -237,7 +228,7 @@ def test_a_second_run_on_the_same_redis_finds_its_jobs_there(client: Redis, url:
 
 
 def test_what_the_code_fails_at_succeeds_once_it_is_fixed(client: Redis, url: str) -> None:
-    with Run(scenario("poison"), url, seed=1) as run:
+    with NativeRun(scenario("poison"), url, seed=1) as run:
         assert "fixed" in run.press("fix")
         run.poison()
         wait_until(lambda: run.status().finished >= 12, 15, "jobs are done")
@@ -246,16 +237,16 @@ def test_what_the_code_fails_at_succeeds_once_it_is_fixed(client: Redis, url: st
 
 
 def test_workers_do_as_an_operator_tells_them(client: Redis, url: str) -> None:
-    with Run(scenario("delays"), url, seed=1) as run:
-        wait_until(lambda: client.hexists(keys("reminders")["workers"], "reminders-1"), 10, "it beats")
-        [word] = scripts.run(client, NATIVE["stop"].call(keys("reminders"), {}, [["reminders-1"]])).each
+    with NativeRun(scenario("poison"), url, seed=1) as run:
+        wait_until(lambda: client.hexists(keys("webhooks")["workers"], "webhooks-1"), 10, "it beats")
+        [word] = scripts.run(client, NATIVE["stop"].call(keys("webhooks"), {}, [["webhooks-1"]])).each
         assert word.word == "asked"
-        wait_until(lambda: not any(w.queue == "reminders" for w in run.crew.workers), 10, "it ended")
-        wait_until(lambda: not client.hexists(keys("reminders")["workers"], "reminders-1"), 10, "it said goodbye")
+        wait_until(lambda: not any(w.name == "webhooks-1" for w in run.crew.workers), 10, "it ended")
+        wait_until(lambda: not client.hexists(keys("webhooks")["workers"], "webhooks-1"), 10, "it said goodbye")
 
 
 def test_every_control_answers_with_a_sentence(client: Redis, url: str) -> None:
-    with Run(scenario("poison"), url, seed=1) as run:
+    with NativeRun(scenario("poison"), url, seed=1) as run:
         assert "cut" not in {control.name for control in run.controls}  # this Redis is not the demo's own
         for control in run.controls:
             assert run.press(control.name)
@@ -265,7 +256,7 @@ def test_every_control_answers_with_a_sentence(client: Redis, url: str) -> None:
 
 def test_a_cut_redis_comes_back_and_nothing_is_lost() -> None:
     with embedded("auto") as server:
-        run = Run(scenario("delays"), server.url, seed=1, server_pid=server.pid)
+        run = NativeRun(scenario("poison"), server.url, seed=1, server_pid=server.pid)
         with run:
             assert "does not answer" in run.cut_redis(0.8)
             assert run.status().is_cut
@@ -281,7 +272,7 @@ def test_a_cut_redis_comes_back_and_nothing_is_lost() -> None:
 
 
 def test_redis_away_is_said_and_survived() -> None:
-    with embedded("auto") as server, Run(scenario("delays"), server.url, seed=1) as run:
+    with embedded("auto") as server, NativeRun(scenario("poison"), server.url, seed=1) as run:
         wait_until(lambda: run.status().put > 0, 10, "it began")
         os.kill(server.pid, signal.SIGKILL)
         wait_until(lambda: run.status().error, 10, "the strip says why")

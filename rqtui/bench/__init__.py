@@ -2,6 +2,7 @@
 
     bench("engine")   server CPU against bare scripts, memory, latency, drain, bulk put, round trips   (`engine.py`)
     bench("screen")   start-up, completion, first paint, the screen at rest                            (`screen.py`)
+    bench("layouts")  rqtui's loops beside the originals', and what a look at a long list costs        (`layouts.py`)
 
 Each measurement is a function from a `Bench` (a server of its own, sizes, the seed) to lines; other queues are measured
 beside ours only where they are installed (`peers.py`). Figures of other machines are quoted nowhere.

@@ -11,11 +11,11 @@ from rqtui.bench.line import Bench, Line, machine
 from rqtui.errors import RqtuiError, UsageError
 
 Measure = Callable[[Bench], Iterator[Line]]
-PARTS = ("engine", "screen")
+PARTS = ("engine", "screen", "layouts")
 
 
 def bench(what: str = "engine", as_json: bool = False, server: str = "auto", scale: float = 1.0) -> int:
-    """Measure `what` (engine or screen), print it, return 0. Raises UsageError for another word."""
+    """Measure `what` (engine, screen or layouts), print it, return 0. Raises UsageError for another word."""
     from rqtui.embedded import embedded
     from rqtui.server import connect
 
@@ -46,6 +46,10 @@ def _measures(what: str) -> Sequence[Measure]:
         from rqtui.bench.screen import MEASURES as OF_THE_SCREEN
 
         return OF_THE_SCREEN
+    if what == "layouts":
+        from rqtui.bench.layouts import MEASURES as OF_THE_LAYOUTS
+
+        return OF_THE_LAYOUTS
     raise UsageError(f'There is nothing called "{what}" to measure; there are: {", ".join(PARTS)}.')
 
 

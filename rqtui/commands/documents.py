@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rqtui.model import Finding, Job, Outcome, Queue
+    from rqtui.model import Finding, Job, Outcome, Queue, Ref, Worker
 
 BODY_BYTES = 64 * 1024  # a longer body is `omitted` unless it was asked for
 
@@ -151,6 +151,23 @@ def queue(found: Queue) -> dict[str, Any]:
         ],
         "verdict": {"severity": found.verdict.severity, "text": found.verdict.text},
         **({"error": found.error} if found.error else {}),
+    }
+
+
+def worker(ref: Ref, found: Worker, now_ms: int) -> dict[str, Any]:
+    """A worker of `workers`."""
+    return {
+        "worker": text(found.name),
+        "queue": text(ref.queue),
+        "layout": ref.layout,
+        "beat_at_ms": found.beat_ms,
+        "ttl_ms": found.ttl_ms,
+        "late": found.is_late(now_ms),
+        "order": found.order,
+        "started_at_ms": found.started_ms,
+        "pid": found.pid or None,
+        "host": text(found.host) or None,
+        "job": text(found.job) or None,
     }
 
 

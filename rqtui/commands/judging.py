@@ -138,7 +138,7 @@ def _steps(engine: Engine, ref: Ref) -> Iterator[tuple[str, int, list[tuple[byte
 
     layout = engine.layouts[ref.layout]
     if "check" not in layout.scripts:
-        raise UsageError(f"the layout {layout.name} has no check.")
+        raise UsageError(f"the layout {layout.name} has no check; rqtui health looks for its faults.")
     walk, cursor = layout.script("check").keys[0].name, "0"
     while True:
         call = layout.call("check", ref.queue, {"walk": walk, "cursor": cursor, "limit": STEP})

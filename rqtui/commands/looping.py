@@ -127,7 +127,7 @@ def _loop(
     session.refuse_if_read_only(verb)
     set_up_logging(session.settings.log_format)
     engine = session.engine(reached=once)
-    able = [layout for layout in engine.layouts.values() if layout.can(verb)]
+    able = [layout for layout in engine.layouts.values() if layout.can(verb) and (queues or layout.is_asked)]
     if not able:
         raise UsageError(f"{', '.join(engine.layouts)}: no {verb} is needed there; nothing waits for one.")
     for name in args or {}:
@@ -145,8 +145,7 @@ def _loop(
     with stopped_by_signals() as stop:
         from rqtui.server import mask
 
-        asked = [layout.name for layout in able if layout.is_asked]
-        what = ", ".join(queues or ()) or f"all queues ({', '.join(asked)})"
+        what = ", ".join(queues or ()) or f"all queues ({', '.join(layout.name for layout in able)})"
         output.say(f"{verb}: {what} at {mask(session.settings.url)}; Ctrl+C ends it.")
         loop.run(stop)
     return stop.code

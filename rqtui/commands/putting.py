@@ -32,6 +32,7 @@ _FIELDS = ("body", "id", "name", "delay", "due", "priority", "ttr", "max_attempt
 _DURATIONS = ("delay", "ttr", "keep")
 ID_BYTES = 512  # as the scripts have it; checked here, so that a whole file is read before the first job is sent
 BATCH = 1000  # jobs per call
+TAKEN = frozenset({"moved", "exists", "done"})  # it is there now, or was before; any other word is a refusal
 _NUMBERS = ("priority", "max_attempts")
 
 
@@ -134,6 +135,8 @@ class _Other:
         for outcome in outcomes:
             if outcome.word == "error":
                 raise Refused(outcome.text)
+        for word, refused in {one.word: one for one in outcomes if one.word not in TAKEN}.items():
+            output.say(f"{documents.text(refused.id)} is {word}: {refused.text}.")
         return [Put(outcome.id.decode("utf-8", "surrogateescape"), outcome.word) for outcome in outcomes]
 
 
@@ -141,7 +144,7 @@ def _put_one(session: Session, name: str, described: dict[str, Any]) -> int:
     queue = _open(session, name)
     done = queue.put(**described)
     _write(session, queue.name, [done])
-    return DONE
+    return DONE if done.word in TAKEN else REFUSED
 
 
 def _write(session: Session, queue: str, puts: list[Put]) -> None:
@@ -263,7 +266,7 @@ def _put_lines(session: Session, name: str, path: str, common: dict[str, Any]) -
         _write_many(session, queue.name, kept, words)
         return REFUSED
     _write_many(session, queue.name, kept, words)
-    return DONE
+    return DONE if words.keys() <= TAKEN else REFUSED
 
 
 def _write_many(session: Session, queue: str, kept: list[Put], words: Counter[str]) -> None:

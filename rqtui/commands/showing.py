@@ -20,13 +20,15 @@ def register(app: typer.Typer) -> None:
 
 def demo(
     session: Session,
-    scenario: Annotated[str, typer.Argument(metavar="[SCENARIO]", help="delays, poison, rush; see --list.")] = "",
+    scenario: Annotated[str, typer.Argument(metavar="[SCENARIO]", help="delays, timeouts, …; see --list.")] = "",
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="The same seed makes the same jobs.")] = 1,
     server: Annotated[
         str, typer.Option("--server", metavar="auto|system|wheel|fake", help="Which server to start.")
     ] = "auto",
     headless: Annotated[bool, typer.Option("--headless", help="Without a screen; says what happened.")] = False,
-    seconds: Annotated[float, typer.Option("--seconds", metavar="S", help="How long, without a screen.")] = 20.0,
+    seconds: Annotated[
+        float, typer.Option("--seconds", metavar="S", help="How long, without a screen; timeouts plays to its end.")
+    ] = 20.0,
     is_list: Annotated[bool, typer.Option("--list", help="Name the scenarios.")] = False,
 ) -> int:
     """Jobs that flow through a queue of their own; needs no Redis.
@@ -55,7 +57,7 @@ def demo(
 
 def bench(
     session: Session,
-    what: Annotated[str, typer.Argument(metavar="[engine|screen]", help="Which part.")] = "engine",
+    what: Annotated[str, typer.Argument(metavar="[engine|screen|layouts]", help="Which part.")] = "engine",
 ) -> int:
     """Measure how fast and how small rqtui is on this machine.
 

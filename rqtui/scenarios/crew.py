@@ -2,7 +2,7 @@
 
 One step for a `Loop`, one round trip per turn: settle what is done, beat, extend, claim for whoever is free. Workers
 never dispatch or reap, so that one sees what happens when nobody does. They survive Redis being away: an ack without an
-answer is sent again, a lease without one expires. `run.py` owns it; what a person does may come from any thread.
+answer is sent again, a lease without one expires. `native.py` owns it; what a person does may come from any thread.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rqtui.errors import ServerError
 from rqtui.loops import Round
 from rqtui.names import keys
 from rqtui.scenarios.pace import IDLE_S, TURN_S, Pace
-from rqtui.scenarios.scenario import QueuePlan, Scenario
+from rqtui.scenarios.scenario import NativeScenario, QueuePlan
 from rqtui.scripts import Answer, Call
 
 BEAT_S, WORKER_TTL_MS = 2.0, 6_000
@@ -75,7 +75,7 @@ class Tally:
 class Crew:
     """All simulated workers of a scenario. `turn` is a loop's step; the other methods may be called from any thread."""
 
-    def __init__(self, scenario: Scenario, seed: int, client: Any, pace: Pace) -> None:
+    def __init__(self, scenario: NativeScenario, seed: int, client: Any, pace: Pace) -> None:
         self.tally = Tally()
         self.workers: list[SimWorker] = []
         self.is_fixed = False

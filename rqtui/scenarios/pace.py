@@ -6,6 +6,7 @@ import time
 
 TURN_S = 0.05  # the shortest rest between two turns: at most 20 round trips a second per half
 IDLE_S = 0.25  # the longest: how soon an idle worker looks again
+SPEEDS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 
 
 class Pace:

@@ -1,7 +1,7 @@
 """The producing half of a running scenario: puts its jobs when their time has come.
 
 One step for a `Loop`, at most one round trip per turn. It survives Redis being away: what was not answered is sent
-again, which is harmless since every job has its id. `run.py` owns it.
+again, which is harmless since every job has its id. `native.py` owns it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rqtui.errors import ServerError
 from rqtui.loops import Round
 from rqtui.names import QUEUES, keys
 from rqtui.scenarios.pace import IDLE_S, TURN_S, Pace
-from rqtui.scenarios.scenario import Arrival, NewJob, Scenario, size_for
+from rqtui.scenarios.scenario import Arrival, NativeScenario, NewJob, size_for
 from rqtui.scripts import Call
 
 BATCH = 1_000  # jobs per enqueue
@@ -26,7 +26,7 @@ BATCH = 1_000  # jobs per enqueue
 class Producers:
     """Puts the jobs of a plan when their time has come, and those of bursts at once."""
 
-    def __init__(self, scenario: Scenario, seed: int, client: Any, pace: Pace) -> None:
+    def __init__(self, scenario: NativeScenario, seed: int, client: Any, pace: Pace) -> None:
         self.put = 0
         self.size: int | None = None
         self._scenario, self._client, self._pace = scenario, client, pace

@@ -1,7 +1,7 @@
 """What a scenario is, as data: its queues, its jobs in order of arrival, how work on them goes, what to try and watch.
 
 Nothing here talks to Redis or looks at a clock: the jobs of a scenario follow from its seed alone, so that two runs
-with one seed are comparable. `stories.py` holds the scenarios there are, `bodies.py` their bodies; `run.py` plays one.
+with one seed are comparable. Native scenarios stand in `stories.py`, those of other systems in a module each.
 """
 
 from __future__ import annotations
@@ -106,26 +106,48 @@ CONTROLS: tuple[Control, ...] = (
 FIX = Control("_", "fix", "fix", "the code that fails is repaired; what is dead can be requeued")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """One scenario. `plan(seed)` yields its jobs without end, in order of arrival; `extra(seed)` those of bursts.
+    """What people are told of a scenario, whatever system it plays on. `layout` is what stands behind `--layout`."""
 
+    name: str
+    summary: str
+    tries: tuple[tuple[str, str], ...]  # (keys, what happens)
+    watch: tuple[str, ...]
+    layout: str = "native"
+    controls: tuple[Control, ...] = CONTROLS
+
+    @property
+    def queue_names(self) -> tuple[str, ...]:
+        """The queues it plays on, the most telling one first."""
+        raise NotImplementedError
+
+    def length(self, seconds: float) -> str:
+        """How long it plays without a screen when it is asked for `seconds`, in words."""
+        return f"{seconds:g} s"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NativeScenario(Scenario):
+    """A scenario on rqtui's own queues, with its simulated workers.
+
+    `plan(seed)` yields its jobs without end, in order of arrival; `extra(seed)` those of bursts.
     `sizes`, largest first, bound the plan where it is a fixed number of jobs: the first that the server takes in
     `FILL_S` seconds at the speed it shows with the first thousand.
     """
 
-    name: str
-    summary: str
     queues: tuple[QueuePlan, ...]
     kinds: Mapping[str, Kind]
     plan: Callable[[int], Iterator[Arrival]]
     extra: Callable[[int], Iterator[Arrival]]
-    tries: tuple[tuple[str, str], ...]  # (keys, what happens)
-    watch: tuple[str, ...]
     burst: int = 50
     past: Callable[[int], tuple[PastGroup, ...]] = lambda _seed: ()
     sizes: tuple[int, ...] = ()
-    controls: tuple[Control, ...] = CONTROLS
+
+    @property
+    def queue_names(self) -> tuple[str, ...]:
+        """The names of its queues."""
+        return tuple(plan.name for plan in self.queues)
 
     def fate(self, seed: int, name: str, id: bytes, attempt: int) -> Fate:
         """How attempt number `attempt` at a job ends; the same for the same seed, job and attempt."""
@@ -145,7 +167,7 @@ FILL_S = 5.0  # Redis takes 60 000 a second and more, fakeredis some thousands: 
 _ANY = Kind("")  # jobs that a person adds by hand
 
 
-def size_for(scenario: Scenario, jobs_s: float) -> int | None:
+def size_for(scenario: NativeScenario, jobs_s: float) -> int | None:
     """How many jobs the plan has on a server that takes `jobs_s` a second; None where the plan is endless."""
     if not scenario.sizes:
         return None

@@ -1,6 +1,6 @@
-"""The scenarios there are: `delays`, `poison` and `rush`, each a table of what happens and the words for people.
+"""The scenarios on rqtui's own queues: `poison` and `rush`, each a table of what happens and the words for people.
 
-A new scenario is one more entry in `SCENARIOS`; it needs a plan (jobs from a seed), kinds (how work on them goes) and
+A new one is one more entry in `NATIVE`; it needs a plan (jobs from a seed), kinds (how work on them goes) and
 queues. Rates are chosen so that a person can follow with the eye, and so that a demo leaves a small machine at rest.
 """
 
@@ -9,79 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from random import Random
 
-from rqtui.errors import UsageError
 from rqtui.scenarios import bodies
-from rqtui.scenarios.scenario import CONTROLS, FIX, Arrival, Kind, NewJob, PastGroup, QueuePlan, Scenario
+from rqtui.scenarios.scenario import CONTROLS, FIX, Arrival, Kind, NativeScenario, NewJob, PastGroup, QueuePlan
 
 _HOSTILE_EVERY = 23
 _FIRST_EXTRA = 1 << 30  # numbers of jobs from bursts, so that their ids never meet those of the plan
 _KEEP_MS = 300_000  # what is done stays visible for a while
 
-
-def scenario(name: str) -> Scenario:
-    """The scenario of that name; `delays` without one. Raises UsageError that lists them."""
-    found = SCENARIOS.get(name or "delays")
-    if found is None:
-        raise UsageError(f'There is no scenario "{name}"; there are: {", ".join(SCENARIOS)}.')
-    return found
-
-
-# ── delays ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
-_DELAYS: tuple[tuple[str, str, bodies.Write, float], ...] = (
-    # kind, queue, body, weight
-    ("send_invoice", "mail", bodies.send_invoice, 4),
-    ("welcome", "mail", bodies.welcome, 3),
-    ("digest", "mail", bodies.digest, 1),
-    ("reminder", "reminders", bodies.reminder, 3),
-    ("resize_image", "images", bodies.resize_image, 3),
-)
-_DELAYS_FIRST = 260  # due over the first minute
-_DELAYS_READY = 10  # of which these are due at once
-
-
-def _delays(seed: int) -> Iterator[Arrival]:
-    rng = Random(f"delays:{seed}")
-    for number in range(_DELAYS_FIRST):
-        delay_ms = 0 if number < _DELAYS_READY else rng.randrange(500, 60_000)
-        yield _delayed(rng, number, 0, delay_ms)
-    at_ms = 1_000.0
-    for number in range(_DELAYS_FIRST, _FIRST_EXTRA):
-        at_ms += rng.expovariate(1 / 280)
-        yield _delayed(rng, number, int(at_ms), rng.choice((0, 5_000, 15_000, 30_000, 60_000)) + rng.randrange(4_000))
-
-
-def _delays_extra(seed: int) -> Iterator[Arrival]:
-    rng = Random(f"delays-burst:{seed}")
-    for number in range(_FIRST_EXTRA, 2 * _FIRST_EXTRA):
-        yield _delayed(rng, number, 0, rng.randrange(0, 20_000))
-
-
-def _delayed(rng: Random, number: int, at_ms: int, delay_ms: int) -> Arrival:
-    name, queue, write, _ = rng.choices(_DELAYS, [row[3] for row in _DELAYS])[0]
-    id = bodies.generated_id(rng, number)
-    if name == "reminder":
-        id = f"reminder:{rng.choice(('ada', 'zoë', '花子', '[b]bob[/b]'))}:{number}"
-    elif name == "send_invoice" and number % 3 == 0:
-        id = f"invoice:2026-{number:05d}"
-    body = write(rng)
-    if number % _HOSTILE_EVERY == _HOSTILE_EVERY - 1:
-        body = bodies.HOSTILE[number // _HOSTILE_EVERY % len(bodies.HOSTILE)](rng)
-    priority = -10 if name == "welcome" else None
-    return Arrival(at_ms, queue, NewJob(id, body, name, delay_ms=delay_ms or None, priority=priority))
-
-
-_SMTP = (
-    "TimeoutError: smtp.example did not answer within 5.0 s",
-    "SMTPServerDisconnected: connection closed while sending to mx2.example",
-)
-_DELAYS_KINDS = (
-    Kind("send_invoice", (300, 1_400), fails=0.06, errors=_SMTP),
-    Kind("welcome", (200, 800)),
-    Kind("digest", (900, 2_400), fails=0.04, errors=_SMTP),
-    Kind("reminder", (150, 700)),
-    Kind("resize_image", (500, 2_200), fails=0.04, errors=("UnidentifiedImageError: cannot identify 'tmp7f3a.jpg'",)),
-)
 
 # ── poison ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -203,89 +137,57 @@ def _kinds(*kinds: Kind) -> dict[str, Kind]:
     return {kind.name: kind for kind in (*kinds, POISON)}
 
 
-SCENARIOS: dict[str, Scenario] = {
-    story.name: story
-    for story in (
-        Scenario(
-            name="delays",
-            summary="jobs that are due over a minute, then more of them; the dispatcher brings each to its workers",
-            queues=(
-                QueuePlan("mail", 3, settings={**_USUAL, "ttr_ms": 6_000, "max_attempts": 4, "backoff_ms": 3_000}),
-                QueuePlan("images", 2, settings={**_USUAL, "ttr_ms": 8_000, "max_attempts": 3, "backoff_ms": 4_000}),
-                QueuePlan("reminders", 1, settings={**_USUAL, "ttr_ms": 5_000}),
+NATIVE: tuple[NativeScenario, ...] = (
+    NativeScenario(
+        name="poison",
+        summary="jobs that fail, retry and die, and one that kills every worker that takes it",
+        queues=(
+            QueuePlan(
+                "orders",
+                4,
+                settings={
+                    **_USUAL,
+                    "ttr_ms": 3_000,
+                    "max_attempts": 3,
+                    "backoff_ms": 1_500,
+                    "backoff_cap_ms": 15_000,
+                },
             ),
-            kinds=_kinds(*_DELAYS_KINDS),
-            plan=_delays,
-            extra=_delays_extra,
-            tries=(
-                (
-                    ",",
-                    "stop the dispatcher: due jobs stay in scheduled and go overdue; , again lets them go in batches",
-                ),
-                ("8", "kill a worker: its job stays in reserved until the lease ends, then the reaper takes it back"),
-                (". 8", "the same with the reaper stopped: the lease turns red, nobody comes; . starts the reaper"),
-                ("7", "stall a worker: its job goes to another one, and its late ack is refused as stale"),
-                ("N", "put a job of your own, with a delay, and follow it by its id"),
-            ),
-            watch=(
-                "the lease bars in reserved",
-                "the tint of jobs that arrive in ready",
-                "the verdict of each queue in the overview",
-            ),
+            QueuePlan("webhooks", 2, settings={**_USUAL, "ttr_ms": 4_000, "max_attempts": 3, "backoff_ms": 2_000}),
         ),
-        Scenario(
-            name="poison",
-            summary="jobs that fail, retry and die, and one that kills every worker that takes it",
-            queues=(
-                QueuePlan(
-                    "orders",
-                    4,
-                    settings={
-                        **_USUAL,
-                        "ttr_ms": 3_000,
-                        "max_attempts": 3,
-                        "backoff_ms": 1_500,
-                        "backoff_cap_ms": 15_000,
-                    },
-                ),
-                QueuePlan("webhooks", 2, settings={**_USUAL, "ttr_ms": 4_000, "max_attempts": 3, "backoff_ms": 2_000}),
+        kinds=_kinds(*_ORDER_KINDS),
+        plan=_poison,
+        extra=_poison_extra,
+        past=_poison_past,
+        tries=(
+            (
+                "0",
+                "send a poison job: each worker that takes it dies, until its attempts are used up and it is dead",
             ),
-            kinds=_kinds(*_ORDER_KINDS),
-            plan=_poison,
-            extra=_poison_extra,
-            past=_poison_past,
-            tries=(
-                (
-                    "0",
-                    "send a poison job: each worker that takes it dies, until its attempts are used up and it is dead",
-                ),
-                ("5 Enter", "open a dead job: its life-line shows every attempt, who made it and how it failed"),
-                ("e", "the errors by group: what fails, how often, since when"),
-                ("_ R", "fix the code, then requeue what died of it: it runs to its end now"),
-                ("D z", "delete a dead job, and take that back"),
-            ),
-            watch=("attempts that go up in reserved", "workers that fall silent", "dead that grows, and why"),
-            controls=(*CONTROLS, FIX),
+            ("5 Enter", "open a dead job: its life-line shows every attempt, who made it and how it failed"),
+            ("e", "the errors by group: what fails, how often, since when"),
+            ("_ R", "fix the code, then requeue what died of it: it runs to its end now"),
+            ("D z", "delete a dead job, and take that back"),
         ),
-        Scenario(
-            name="rush",
-            summary="100 000 jobs at once, and how long they take; add workers and see it change",
-            queues=(
-                QueuePlan("clicks", 8, batch=16, settings={"keep_ms": 20_000, "done_max": 2_000, "ttr_ms": 10_000}),
-            ),
-            kinds=_kinds(*_RUSH_KINDS),
-            plan=_rush,
-            extra=_rush_extra,
-            tries=(
-                ("6", "add a worker, again and again: the drain rate rises, the time left falls"),
-                ("P", "pause the queue: workers finish what they hold; P again lets them go on"),
-                ("9", "send 5 000 more"),
-                ("8", "kill a worker: its whole batch comes back when the leases end"),
-                ("]", "page through ready: it costs the same at 10 jobs and at 100 000"),
-            ),
-            watch=("the drain rate and the time left", "the cost of a tick in the header, which does not grow"),
-            burst=5_000,
-            sizes=(100_000, 10_000),
+        watch=("attempts that go up in reserved", "workers that fall silent", "dead that grows, and why"),
+        controls=(*CONTROLS, FIX),
+    ),
+    NativeScenario(
+        name="rush",
+        summary="100 000 jobs at once, and how long they take; add workers and see it change",
+        queues=(QueuePlan("clicks", 8, batch=16, settings={"keep_ms": 20_000, "done_max": 2_000, "ttr_ms": 10_000}),),
+        kinds=_kinds(*_RUSH_KINDS),
+        plan=_rush,
+        extra=_rush_extra,
+        tries=(
+            ("6", "add a worker, again and again: the drain rate rises, the time left falls"),
+            ("P", "pause the queue: workers finish what they hold; P again lets them go on"),
+            ("9", "send 5 000 more"),
+            ("8", "kill a worker: its whole batch comes back when the leases end"),
+            ("]", "page through ready: it costs the same at 10 jobs and at 100 000"),
         ),
-    )
-}
+        watch=("the drain rate and the time left", "the cost of a tick in the header, which does not grow"),
+        burst=5_000,
+        sizes=(100_000, 10_000),
+    ),
+)

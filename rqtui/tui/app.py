@@ -25,7 +25,7 @@ from textual.timer import Timer
 
 from rqtui import server, tick
 from rqtui.errors import UsageError
-from rqtui.model import Focus, Job, Ref, Snapshot
+from rqtui.model import Focus, Job, Ref, Snapshot, Worker
 from rqtui.settings import Settings
 from rqtui.tui import display, happened, help, keys, theme
 from rqtui.tui.changes import Changes
@@ -90,6 +90,7 @@ class Cockpit(Changes, Frame, Served, App[None]):
         self.refs: list[Ref] = []
         self.changes: deque[happened.Entry] = deque(maxlen=REMEMBERED)
         self._soon: Timer | None = None
+        self._roster: tuple[Worker, ...] | None = None  # of the page that is open
         self._begin_changes()
         for binding in keys.demo_bindings(demo.controls) if demo else ():
             self._bindings.key_to_bindings.setdefault(binding.key, []).append(binding)
@@ -147,6 +148,8 @@ class Cockpit(Changes, Frame, Served, App[None]):
             self._lose(what)
         elif isinstance(what, tick.Acted):
             self.acted(what)
+        elif what.key == "workers" and not what.error:
+            self._roster = what.result
         elif what.error:
             self.say(what.error, "error")
 
@@ -283,6 +286,20 @@ class Cockpit(Changes, Frame, Served, App[None]):
             self.exit()
         else:
             await self.action_back()
+
+    def action_workers(self) -> None:
+        """Who works on the queue in focus."""
+        ref = self.target().ref
+        if ref is None:
+            return
+        self._roster = None
+
+        def page() -> Content:
+            self.ticker.call("workers", lambda engine: engine.workers(ref))
+            now_ms = self.snapshot.taken_ms if self.snapshot else 0
+            return help.workers_page(self._roster, now_ms)
+
+        self._show_page(f"workers: {display.safe(ref.queue)}", page)
 
     def action_help(self) -> None:
         """Every key."""

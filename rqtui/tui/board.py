@@ -319,6 +319,10 @@ class Board(View):
         if self.query_one("#detail").display:
             self.look_soon()
 
+    def on_table_fitted(self, _event: Table.Fitted) -> None:
+        """The frame says which rows are in sight."""
+        self._titles()
+
     def on_table_marked(self, _event: Table.Marked) -> None:
         """The frame says how many."""
         self._titles()

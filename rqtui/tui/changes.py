@@ -61,6 +61,9 @@ class Changes:
             return None
         if isinstance(self._app.view, Overview) and all(verb.scope == "job" for verb in keys.verbs_of(key)):
             return False
+        ref = self._app.target().ref
+        if ref and not any(self._app.layouts[ref.layout].can(verb.name) for verb in keys.verbs_of(key)):
+            return False
         if self._app.lost or self._app.snapshot is None:
             return None
         return True if self.verb_for(key) else None

@@ -205,7 +205,7 @@ class Pages(ModalScreen[None]):
     """A page of text to read: the help, the last steps of the loops. `again` makes a page that changes anew."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,question_mark,t,d,enter", "dismiss(None)", "close", show=False, id="page.close"),
+        Binding("escape,q,question_mark,t,w,d,enter", "dismiss(None)", "close", show=False, id="page.close"),
         Binding("j,down", "scroll(1)", show=False, id="page.down"),
         Binding("k,up", "scroll(-1)", show=False, id="page.up"),
         Binding("space,pagedown", "scroll(10)", show=False, id="page.page-down"),

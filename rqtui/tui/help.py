@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
@@ -14,6 +14,7 @@ from rqtui.verbs import Verb
 
 if TYPE_CHECKING:
     from rqtui.loops import Loop
+    from rqtui.model import Worker
     from rqtui.scenarios.scenario import Scenario
 
 _KEY = 16  # cells for a key
@@ -141,6 +142,26 @@ def demo_page(story: Scenario, url: str) -> Content:
     lines += [Content(), Content.styled("watch", "b $strong")]
     lines += [line for text in story.watch for line in _hanging("", text)]
     lines += [Content(), Content.styled(f"The Redis of this demo: redis-cli -u {url}", "$muted")]
+    return Content("\n").join(lines)
+
+
+def workers_page(workers: Sequence[Worker] | None, now_ms: int) -> Content:
+    """Who works on a queue, those that were heard of last first."""
+    if not workers:
+        return Content.styled("asking …" if workers is None else "No worker has given a sign of life.", "$muted")
+    lines = [Content.styled(f"{'worker':<26}{'last beat':>12}  state", "$muted")]
+    for worker in sorted(workers, key=lambda each: -each.beat_ms):
+        is_late = worker.is_late(now_ms)
+        state = "late: it may be gone" if is_late else worker.order
+        job = f"  {display.job_id(worker.job, 16)}" if worker.job else ""
+        lines.append(
+            Content.assemble(
+                display.fit(display.safe(worker.name), 26),
+                (f"{display.age(max(0, now_ms - worker.beat_ms)) + ' ago':>12}  ", "$muted"),
+                (state, "$state-dead" if is_late else "$state-ready"),
+                (job, "$muted"),
+            )
+        )
     return Content("\n").join(lines)
 
 

@@ -16,7 +16,7 @@ from rqtui.tui.rows import Cell, Column, Piece, Row
 
 SHORT_ID, LONG_ID = 8, 16  # cells: side by side, and where one pane has the whole width
 PREVIEW_BYTES = 200
-_TOLD = frozenset({"tried", "error", "worker"})  # columns for what not every system knows
+_TOLD = frozenset({"tried", "error", "worker", "owner"})  # columns for what not every system knows
 LATE_MS = 1500  # a loop looks once a second: what is late by less will be moved in a moment
 _NAME = Column("name", "job", 8, weight=3, drop=2)
 _TRIED = Column("tried", "tried", 5, align="right", drop=4)
@@ -39,7 +39,7 @@ _COLUMNS: dict[State, tuple[Column, ...]] = {
         _WORKER,
     ),
     State.DONE: (_NAME, _when("ended"), _TRIED, _WORKER),
-    State.DEAD: (_NAME, _when("died"), _TRIED, _ERROR),
+    State.DEAD: (_NAME, Column("owner", "worker", 8, weight=1, drop=5), _when("died"), _TRIED, _ERROR),
 }
 EMPTY: dict[State, str] = {
     State.SCHEDULED: "nothing is due later",
@@ -125,6 +125,7 @@ _CELLS = {
     "tried": _tried,
     "error": _error,
     "worker": _worker,
+    "owner": _worker,
 }
 
 

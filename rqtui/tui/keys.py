@@ -68,6 +68,7 @@ LOOKS: tuple[Look, ...] = (
     Look("dispatch_step", "less_than_sign", "step_loop('dispatch')", "step", "one step of the dispatcher"),
     Look("reap_step", "greater_than_sign", "step_loop('reap')", "step", "one step of the reaper"),
     Look("loops", "t", "loops", "loops", "what the dispatcher and the reaper did last"),
+    Look("workers", "w", "workers", "workers", "who works on the queue, and when each beat last", _LISTS),
     Look("freeze", "p", "screen.freeze", "freeze", "let the rows stand while the counters run", _LISTS),
     Look("refresh", "r", "refresh_now", "refresh", "take a new picture now, look for new queues"),
     Look("slower", "minus", "interval(2)", "slower", "refresh half as often"),

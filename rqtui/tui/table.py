@@ -64,6 +64,9 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
             super().__init__(table)
             self.id = id
 
+    class Fitted(Said):
+        """It got another size: other rows are in sight now."""
+
     class Opened(Said):
         """Enter or a double click on the row `id`."""
 
@@ -273,6 +276,7 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
         self._bring_into_sight()
         self.repaint()
         self._want()
+        self.post_message(self.Fitted(self))
 
     def scrolled(self) -> None:
         self._want()

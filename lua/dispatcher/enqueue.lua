@@ -1,0 +1,39 @@
+-- Put new tasks: to the end of the ready list, or among the delayed until they are due.
+--
+-- A set holds equal bytes once. A task that is delayed already keeps its due time and answers `exists`, where ZADD, which
+-- is what producers of the original send, would overwrite it. Ready tasks may be equal.
+--
+-- moves    -> delayed | ready
+-- KEYS     delayed  zset  task by due (s)
+--          ready    list  tasks, first in, first out
+-- ARGV     now_ms?  int   a test's clock; the server's when empty
+--          each     (body bytes, delay_ms? int, due_ms? int)
+-- returns each  moved   put
+--               exists  it is delayed already, and keeps its due time
+local delayed, ready = KEYS[1], KEYS[2]
+local clock = redis.call('TIME')
+local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
+redis.call('ZCARD', delayed)
+redis.call('LLEN', ready)
+if #ARGV < 4 or #ARGV > 3001 or #ARGV % 3 ~= 1 then
+  return redis.error_reply('ERR a batch has 1 to 1000 rows of body, delay_ms and due_ms; nothing was changed')
+end
+local words, later, now, seen = {}, {}, {}, {}
+for at = 2, #ARGV, 3 do
+  local body, delay_ms, due_ms = ARGV[at], tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
+  local due = due_ms or now_ms + (delay_ms or 0)
+  if due >= 1e14 then
+    return redis.error_reply('ERR due_ms is in milliseconds, and before the year 5138; nothing was changed')
+  end
+  if due <= now_ms then
+    words[#words + 1], now[#now + 1] = 'moved', body
+  elseif seen[body] or redis.call('ZSCORE', delayed, body) then
+    words[#words + 1] = 'exists'
+  else
+    words[#words + 1], seen[body] = 'moved', true
+    later[#later + 1], later[#later + 2] = string.format('%.3f', due / 1000), body
+  end
+end
+if #later > 0 then redis.call('ZADD', delayed, unpack(later)) end
+if #now > 0 then redis.call('RPUSH', ready, unpack(now)) end
+return words

@@ -1,0 +1,40 @@
+-- Give delayed tasks another due time; one that is already over makes them ready.
+--
+-- moves    delayed -> delayed | ready
+-- KEYS     delayed    zset  task by due (s)
+--          ready      list  tasks, first in, first out
+-- ARGV     now_ms?    int   a test's clock; the server's when empty
+--          due_ms?    int   the new due time
+--          delay_ms?  int   or so long from now
+--          each       (member bytes)
+-- returns each  moved  (place str)  rescheduled
+--               gone   it is not delayed
+local delayed, ready = KEYS[1], KEYS[2]
+local clock = redis.call('TIME')
+local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
+local due_ms, delay_ms = tonumber(ARGV[2]), tonumber(ARGV[3])
+redis.call('LLEN', ready)
+if #ARGV < 4 or #ARGV > 1003 then return redis.error_reply('ERR a batch has 1 to 1000 tasks; nothing was changed') end
+local due = delay_ms and now_ms + delay_ms or due_ms
+if not due or due >= 1e14 then
+  return redis.error_reply('ERR give due_ms or delay_ms, in milliseconds, before the year 5138; nothing was changed')
+end
+local place = due > now_ms and 'delayed' or 'ready'
+local words, tasks, scored, seen = {}, {}, {}, {}
+local score = string.format('%.3f', due / 1000)
+for at = 4, #ARGV do
+  local member = ARGV[at]
+  local is_delayed = redis.call('ZSCORE', delayed, member) and not seen[member]
+  words[#words + 1], seen[member] = is_delayed and {'moved', place} or 'gone', true
+  if is_delayed then tasks[#tasks + 1], scored[#scored + 1], scored[#scored + 2] = member, score, member end
+end
+if #tasks == 0 then return words end
+
+redis.call('ZREMRANGEBYRANK', delayed, 1, 0) -- frees nothing: a drain may go on over maxmemory
+if place == 'delayed' then
+  redis.call('ZADD', delayed, unpack(scored))
+else
+  redis.call('RPUSH', ready, unpack(tasks))
+  redis.call('ZREM', delayed, unpack(tasks))
+end
+return words

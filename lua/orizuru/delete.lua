@@ -1,0 +1,44 @@
+-- Delete jobs wherever they stand.
+--
+-- A consumer that works on one goes on; its ack will find nothing, which it does not mind. A source is searched from its next
+-- job on; when that has taken half a million entries, what is left of the batch answers `later`.
+--
+-- moves    source processing unacked ->
+-- derived  orizuru:consumers:<worker>:processing
+--          orizuru:consumers:<worker>:unacked
+-- KEYS     source                          list  ready jobs, the next one last
+--          consumers (processing unacked)  set   names of registered consumers
+-- ARGV     place  str  source, processing or unacked
+--          each   (member bytes, worker bytes)
+-- returns each  moved  deleted
+--               gone   it is not there
+--               later  the list is long, and this call has looked far enough
+local source, consumers, place = KEYS[1], KEYS[2], ARGV[1]
+redis.call('LLEN', source)
+redis.call('SCARD', consumers)
+if place ~= 'source' and place ~= 'processing' and place ~= 'unacked' then
+  return redis.error_reply('ERR the place is source, processing or unacked; nothing was changed')
+end
+if #ARGV < 3 or #ARGV > 2001 or #ARGV % 2 == 0 then
+  return redis.error_reply('ERR a batch has 1 to 1000 rows of member and worker; nothing was changed')
+end
+local function key_of(worker) return place == 'source' and source or 'orizuru:consumers:' .. worker .. ':' .. place end
+for i = 3, #ARGV, 2 do
+  if type(redis.pcall('LLEN', key_of(ARGV[i]))) ~= 'number' then
+    return redis.error_reply('ERR key ' .. key_of(ARGV[i]) .. ' holds no list; nothing was changed')
+  end
+end
+
+local words, looked = {}, 0
+for i = 2, #ARGV, 2 do
+  local member, key = ARGV[i], key_of(ARGV[i + 1])
+  if looked >= 500000 then
+    words[#words + 1] = 'later'
+  else
+    local length, at = redis.call('LLEN', key), redis.call('LPOS', key, member, 'RANK', -1)
+    looked = looked + length - (at or 0)
+    if at then redis.call('LREM', key, -1, member) end
+    words[#words + 1] = at and 'moved' or 'gone'
+  end
+end
+return words

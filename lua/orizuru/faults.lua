@@ -1,0 +1,98 @@
+-- Faults of this system that can be seen: dead and unknown consumers that hold jobs, bodies that no consumer can read.
+--
+-- `number` is how many jobs it is about, `id` one of them where it is short. At most 1000 entries are looked into.
+--
+-- derived  orizuru:consumers:<worker>:processing
+--          orizuru:consumers:<worker>:unacked
+--          orizuru:consumers:<worker>:heartbeat
+-- KEYS     source      list  ready jobs, the next one last
+--          consumers   set   names of registered consumers
+--          heartbeats  hash  last beat (unix ms) by name
+-- ARGV     now_ms?    int  a test's clock; the server's when empty
+--          silent_ms  int  a consumer is dead after so long without a beat
+--          each       (worker bytes)  consumers whose lists were seen
+-- returns  looked  (looked int)  rows (kind str, key str, id bytes, number int, worker str, silent_s int)
+local source, consumers, heartbeats = KEYS[1], KEYS[2], KEYS[3]
+local clock = redis.call('TIME')
+local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
+local silent_ms = tonumber(ARGV[2])
+local names, seen = {}, {}
+local function add(name)
+  if not seen[name] and #names < 1000 then names[#names + 1], seen[name] = name, true end
+end
+for i = 3, #ARGV do add(ARGV[i]) end
+for _, name in ipairs(redis.call('SSCAN', consumers, 0, 'COUNT', 1000)[2]) do add(name) end
+local beats = redis.call('HSCAN', heartbeats, 0, 'COUNT', 1000)[2]
+for i = 1, #beats, 2 do add(beats[i]) end
+table.sort(names)
+
+-- MessagePack by its first byte: bytes of data, bytes of a length, bytes of a number of elements
+local data = {[0xc0] = 0, [0xc2] = 0, [0xc3] = 0, [0xca] = 4, [0xcb] = 8, [0xcc] = 1, [0xcd] = 2, [0xce] = 4, [0xcf] = 8,
+  [0xd0] = 1, [0xd1] = 2, [0xd2] = 4, [0xd3] = 8, [0xd4] = 2, [0xd5] = 3, [0xd6] = 5, [0xd7] = 9, [0xd8] = 17}
+local lengths = {[0xc4] = 1, [0xc5] = 2, [0xc6] = 4, [0xc7] = 1, [0xc8] = 2, [0xc9] = 4, [0xd9] = 1, [0xda] = 2, [0xdb] = 4}
+local numbers = {[0xdc] = 2, [0xdd] = 4, [0xde] = 2, [0xdf] = 4}
+local function is_readable(body) -- whether it is one whole value; after 2000 elements that is taken for granted
+  local at, wanted, steps = 1, 1, 0
+  local function number(width)
+    local value = 0
+    for i = at, at + width - 1 do value = value * 256 + (string.byte(body, i) or 0) end
+    at = at + width
+    return value
+  end
+  while wanted > 0 and steps < 2000 do
+    local first = string.byte(body, at)
+    if not first then return false end
+    at, wanted, steps = at + 1, wanted - 1, steps + 1
+    if first >= 0x80 and first <= 0x8f then wanted = wanted + 2 * (first - 0x80)
+    elseif first >= 0x90 and first <= 0x9f then wanted = wanted + first - 0x90
+    elseif first >= 0xa0 and first <= 0xbf then at = at + first - 0xa0
+    elseif data[first] then at = at + data[first]
+    elseif lengths[first] then
+      local is_extension = first >= 0xc7 and first <= 0xc9
+      at = number(lengths[first]) + at + (is_extension and 1 or 0)
+    elseif numbers[first] then wanted = wanted + number(numbers[first]) * (first >= 0xde and 2 or 1)
+    elseif first == 0xc1 then return false end
+  end
+  return wanted > 0 or at == #body + 1
+end
+
+local looked, rows = 0, {}
+local function report(...)
+  if #rows < 100 then rows[#rows + 1] = {...} end
+end
+local function look_into(key, length, worker, most)
+  local broken, example = 0, ''
+  for at = 1, math.min(length, most, 1000 - looked) do
+    local body = redis.call('LINDEX', key, -at)
+    looked = looked + 1
+    if not is_readable(body) then
+      broken = broken + 1
+      if example == '' and #body <= 4096 then example = body end
+    end
+  end
+  if broken > 0 then report('undecodable', key, example, broken, worker, 0) end
+end
+for _, name in ipairs(names) do
+  local prefix = 'orizuru:consumers:' .. name
+  local lengths_of, beat = {}, tonumber(string.match(redis.call('HGET', heartbeats, name) or '', '^%d+$') or '')
+  for i, place in ipairs({'processing', 'unacked'}) do
+    local key = prefix .. ':' .. place
+    local length = redis.pcall('LLEN', key)
+    if type(length) ~= 'number' then
+      report('wrong_type', key, '', 0, name, 0)
+      length = 0
+    end
+    lengths_of[i] = length
+    look_into(key, length, name, 200)
+  end
+  local left_ms = redis.call('PTTL', prefix .. ':heartbeat')
+  if left_ms == -2 and beat and now_ms - beat > silent_ms and lengths_of[1] > 0 then
+    report('silent_consumer', prefix .. ':processing', '', lengths_of[1], name, math.floor((now_ms - beat) / 1000))
+  end
+  local is_known = beat or left_ms > -2 or redis.call('SISMEMBER', consumers, name) == 1
+  if not is_known and lengths_of[1] + lengths_of[2] > 0 then
+    report('unknown_consumer', prefix .. ':processing', '', lengths_of[1] + lengths_of[2], name, 0)
+  end
+end
+look_into(source, redis.call('LLEN', source), '', 500)
+return {'looked', looked, rows}

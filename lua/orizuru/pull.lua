@@ -1,0 +1,20 @@
+-- Take the next jobs for good, without a second try.
+--
+-- moves    source ->
+-- KEYS     source   list  ready jobs, the next one last
+-- ARGV     now_ms?  int   a test's clock; the server's when empty
+--          limit    int   how many at most, 1 to 1000
+-- returns  moved  (now_ms int)  rows (head bytes, size int, tail bytes, worker bytes, beat_ms int, deadline_ms int)  taken
+--          empty  nothing is ready
+local source = KEYS[1]
+local clock = redis.call('TIME')
+local now_ms, limit = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000), tonumber(ARGV[2])
+if not limit or limit < 1 or limit > 1000 then
+  return redis.error_reply('ERR limit is 1 to 1000; nothing was changed')
+end
+local found, rows = redis.call('LRANGE', source, -limit, -1), {}
+if #found == 0 then return 'empty' end
+for i = #found, 1, -1 do rows[#rows + 1] = {found[i], #found[i], string.sub(found[i], -64), '', -1, -1} end
+
+redis.call('LTRIM', source, 0, -#found - 1)
+return {'moved', now_ms, rows}

@@ -1,0 +1,26 @@
+-- Consumers that ever beat, with the instant of their last beat and what they hold.
+--
+-- derived  orizuru:consumers:<worker>:processing
+--          orizuru:consumers:<worker>:unacked
+--          orizuru:consumers:<worker>:heartbeat
+-- KEYS     consumers   set   names of registered consumers
+--          heartbeats  hash  last beat (unix ms) by name
+-- returns  listed  rows (worker bytes, beat_ms int, left_ms int, processing int, unacked int, registered bool)
+--                  `left_ms`: what is left of the heartbeat, -2 when it is gone
+local consumers, heartbeats = KEYS[1], KEYS[2]
+redis.call('SCARD', consumers)
+local function length(key)
+  local reply = redis.pcall('LLEN', key)
+  return type(reply) == 'number' and reply or 0
+end
+local rows, beats = {}, redis.call('HSCAN', heartbeats, 0, 'COUNT', 1000)[2]
+for i = 1, #beats, 2 do
+  local name, beat = beats[i], tonumber(string.match(beats[i + 1], '^%d+$') or '')
+  local prefix = 'orizuru:consumers:' .. name
+  if beat then
+    rows[#rows + 1] = {name, beat, redis.call('PTTL', prefix .. ':heartbeat'), length(prefix .. ':processing'),
+      length(prefix .. ':unacked'), redis.call('SISMEMBER', consumers, name)}
+  end
+end
+table.sort(rows, function(a, b) return a[1] < b[1] end)
+return {'listed', rows}

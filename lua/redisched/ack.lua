@@ -1,0 +1,38 @@
+-- Finish jobs that their worker holds: their bodies are deleted, as the servers of this system do.
+--
+-- A job of that id which was put again meanwhile keeps its body and stays queued.
+--
+-- moves    reserved expired ->
+-- writes   jobs expiries
+-- KEYS     jobs                         hash  body by id
+--          queued (queued due)          zset  id by due
+--          reserved (reserved expired)  zset  id by lease deadline
+--          expiries                     zset  id by leases that rqtui saw expire
+-- ARGV     each     (id bytes, token str)
+-- returns each  moved  finished
+--               stale  this lease is over: the job is queued again, or somebody else holds it
+--               gone   no such job
+local jobs, queued, reserved, expiries = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+redis.call('HLEN', jobs)
+for _, key in ipairs({queued, reserved, expiries}) do redis.call('ZCARD', key) end
+if #ARGV < 2 or #ARGV > 2000 or #ARGV % 2 == 1 then
+  return redis.error_reply('ERR a batch has 1 to 1000 rows of id and token; nothing was changed')
+end
+local words, ids, free, seen = {}, {}, {}, {}
+for at = 1, #ARGV, 2 do
+  local id, token = ARGV[at], tonumber(ARGV[at + 1])
+  local deadline = not seen[id] and redis.call('ZSCORE', reserved, id)
+  local again = redis.call('ZSCORE', queued, id)
+  if deadline and tonumber(deadline) == token then
+    words[#words + 1], seen[id], ids[#ids + 1] = 'moved', true, id
+    if not again then free[#free + 1] = id end
+  else
+    words[#words + 1] = (deadline or again) and 'stale' or 'gone'
+  end
+end
+if #ids == 0 then return words end
+
+redis.call('ZREM', reserved, unpack(ids))
+if #free > 0 then redis.call('HDEL', jobs, unpack(free)) end
+redis.pcall('ZREM', expiries, unpack(ids))
+return words

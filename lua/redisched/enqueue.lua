@@ -1,0 +1,55 @@
+-- Put new jobs, due now or later; a known id is left as it is.
+--
+-- Known is an id that is queued, reserved, or has a body. Without a unit of the option, it is that of the topic's scores.
+--
+-- moves    -> queued | due
+-- writes   jobs expiries
+-- KEYS     jobs                         hash  body by id
+--          queued (queued due)          zset  id by due
+--          reserved (reserved expired)  zset  id by lease deadline
+--          expiries                     zset  id by leases that rqtui saw expire
+-- ARGV     now_ms?  int  a test's clock; the server's when empty
+--          unit     str  ms, s or auto
+--          each     (id bytes, body bytes, delay_ms? int, due_ms? int)
+-- returns each  moved   put
+--               exists  a job of that id is there; nothing was changed
+local jobs, queued, reserved, expiries = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local clock = redis.call('TIME')
+local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
+local unit, S, MS = ARGV[2], '100000000', '100000000000'
+local size, all = redis.call('HLEN', jobs), redis.call('ZCARD', queued) + redis.call('ZCARD', reserved)
+redis.call('ZCARD', expiries)
+if #ARGV < 6 or #ARGV > 4002 or #ARGV % 4 ~= 2 or #ARGV[1] > 13 or string.find(ARGV[1], '%D') then
+  return redis.error_reply('ERR a batch has 1 to 1000 rows of id, body, delay_ms and due_ms, now_ms is a whole number; nothing was changed')
+end
+if unit == 'auto' then
+  local scores_s = redis.call('ZCOUNT', queued, S, '(' .. MS) + redis.call('ZCOUNT', reserved, S, '(' .. MS)
+  local scores_ms = redis.call('ZCOUNT', queued, MS, '+inf') + redis.call('ZCOUNT', reserved, MS, '+inf')
+  if all == 0 or (scores_s > 0 and scores_ms > 0) then
+    return redis.error_reply('ERR this topic ' .. (all == 0 and 'has no score that shows its unit' or 'holds scores in both units') ..
+      ': say --layout redisched:unit=ms (its Node programs) or redisched:unit=s (those in Go); nothing was changed')
+  end
+  unit = scores_ms > 0 and 'ms' or 's'
+end
+if unit ~= 'ms' and unit ~= 's' then return redis.error_reply('ERR the unit is ms, s or auto; nothing was changed') end
+
+local words, bodies, dues, ids = {}, {}, {}, {}
+for at = 3, #ARGV, 4 do
+  local id, delay_ms, due_ms = ARGV[at], tonumber(ARGV[at + 2]) or 0, tonumber(ARGV[at + 3])
+  local stands = redis.call('ZSCORE', queued, id) or redis.call('ZSCORE', reserved, id)
+  if stands or ids[id] or size > 0 and redis.call('HEXISTS', jobs, id) == 1 then
+    words[#words + 1] = 'exists'
+  else
+    words[#words + 1], ids[id] = 'moved', true
+    local due = due_ms or now_ms + delay_ms
+    if unit == 's' then due = due <= now_ms and math.floor(due / 1000) or math.ceil(due / 1000) end
+    bodies[#bodies + 1], bodies[#bodies + 2] = id, ARGV[at + 1]
+    dues[#dues + 1], dues[#dues + 2] = string.format('%.0f', due), id
+  end
+end
+if #dues == 0 then return words end
+
+redis.call('HSET', jobs, unpack(bodies))
+redis.call('ZADD', queued, unpack(dues))
+for id in pairs(ids) do redis.pcall('ZREM', expiries, id) end -- an id that comes again begins anew
+return words

@@ -1,0 +1,129 @@
+"""dispatcher: the keys of redis_queue_dispatcher, a Rust program that makes delayed tasks ready when they are due.
+
+ZSET `delayedtaskset`, task by due time in unix **seconds**; LIST `readytasklist`, RPUSH in and BLPOP out. A task is its
+bytes. The names are options, and not self-describing: without options only the default names are looked for. The
+program never takes scores below 0 (its range begins there) and ends at any error of Redis, of which its README says
+nothing. There is no lease, so there is no ack: what a worker has popped is in its hands alone.
+`rqtui:{<ready>}:leaving` is rqtui's own, there while a migration runs. Page: `docs/systems/dispatcher.md`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from rqtui.entries import Entry
+from rqtui.errors import UsageError
+from rqtui.foreign import Entrywise, Fault
+from rqtui.model import Job, Place, State
+from rqtui.scripts import Answer
+
+_LOOKS_LIKE_MS = 1e11  # as seconds this is in the year 5138; as milliseconds in 1973
+_TAG = re.compile(r"\{[^}]+\}")
+_KINDS = {"delayed": "zset", "ready": "list"}
+
+
+class Dispatcher(Entrywise):
+    """Delayed and ready tasks; a queue is called by the key of its ready list."""
+
+    name = "dispatcher"
+    places = (
+        Place("delayed", State.SCHEDULED, "<delayed>", "zset", score="due s"),
+        Place("ready", State.READY, "<queue>", "list"),
+    )
+    defaults = {"ready": "readytasklist", "delayed": "delayedtaskset"}
+    queue_option = "ready"
+    faults = {
+        "due_not_dispatched": Fault(
+            "warning",
+            "due times below 0, which redis_queue_dispatcher never takes: {number} in {key}, such as {id}",
+            "rqtui dispatch takes them, as does rqtui act promote",
+        ),
+        "mixed_units": Fault(
+            "warning",
+            "due times that look like milliseconds, where seconds are meant: {number} in {key}, such as {id}; "
+            "they would be due after the year 5138",
+            "correct the producer; rqtui act reschedule gives them another time, promote makes them ready",
+        ),
+        "corrupt_record": Fault(
+            "warning",
+            "due times that are infinite: {number} in {key}, such as {id}; they are never due",
+            "rqtui act reschedule gives them a time, promote makes them ready, delete removes them",
+        ),
+        "no_place": Fault(
+            "warning",
+            "tasks that a migration took and did not settle: {number} in {key}, such as {id}",
+            "let it end, or run the same rqtui migrate again: it begins with them",
+        ),
+    }
+
+    def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:
+        super().__init__(*options, is_asked=is_asked)
+        for spec in self.specs:
+            _check(spec["ready"], spec["delayed"])
+
+    def keys(self, queue: str) -> Mapping[str, str]:
+        """The ready list is the queue's name; the set that feeds it is an option."""
+        if queue not in self.named() and self.options["ready"] != self.defaults["ready"]:
+            raise UsageError(
+                f'dispatcher: which set feeds the list "{queue}"? The names do not tell: '
+                f"say --layout dispatcher:ready={queue},delayed=KEY."
+            )
+        delayed = self.options_of(queue)["delayed"]
+        _check(queue, delayed)
+        slot = queue if _TAG.search(queue) else f"{{{queue}}}"
+        return {"delayed": delayed, "ready": queue, "leaving": f"rqtui:{slot}:leaving"}
+
+    def discover(self, client: Any) -> Iterator[list[str]]:
+        """The queues that were named; unasked, the default one where a key of it has the right type."""
+        if self.is_asked:
+            yield self.named()
+        else:
+            yield [queue for queue in self.named() if self._is_there(client, queue)]
+
+    def recognises(self, client: Any, queue: str) -> bool:
+        """Whether it was asked for by that name, or keys of that default name are there."""
+        return queue in self.named() and (self.is_asked or self._is_there(client, queue))
+
+    def _is_there(self, client: Any, queue: str) -> bool:
+        pipe, keys = client.pipeline(transaction=False), self.keys(queue)
+        for name in _KINDS:
+            pipe.type(keys[name])
+        found = pipe.execute(raise_on_error=False)  # where an ACL denies it, the answer is an error: nothing to see
+        return any(kind in (wanted, wanted.encode()) for kind, wanted in zip(found, _KINDS.values(), strict=True))
+
+    def decode_entry(self, queue: str, place: str, entry: Entry, row: Mapping[str, Any], now_ms: int) -> Job:
+        """The bytes are the task; a delayed one has its due time as score."""
+        where = self.place(place)
+        due_ms, problem = _due(row["score"]) if row["score"] else (None, "")
+        return Job(b"", queue, self.name, where.name, where.state, entry.head, due_ms=due_ms, problem=problem)
+
+    def taken(self, queue: str, answer: Answer) -> tuple[Job, ...]:
+        """What `pull` took was ready."""
+        ready = self.place("ready")
+        return tuple(replace(job, place=ready.name, state=ready.state) for job in super().taken(queue, answer))
+
+
+def _check(ready: str, delayed: str) -> None:
+    if not ready or not delayed:
+        raise UsageError("dispatcher: ready and delayed are names of keys, a list and a sorted set; neither is empty.")
+    if ready == delayed:
+        raise UsageError(f'dispatcher: ready and delayed are two keys, and both are called "{ready}".')
+
+
+def _due(score: str) -> tuple[int | None, str]:
+    """The instant that a score stands for, in ms, and what is wrong with it."""
+    due_s = float(score)
+    if due_s < 0:
+        return 0, "a due time below 0: redis_queue_dispatcher never takes it, rqtui does at once"
+    if math.isinf(due_s):
+        return None, "a due time that is infinite: it is never due"
+    if due_s >= _LOOKS_LIKE_MS:
+        return None, f"a due time of {score} s, which looks like milliseconds: not due before the year 5138"
+    return round(due_s * 1000), ""
+
+
+LAYOUT = Dispatcher

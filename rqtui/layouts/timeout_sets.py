@@ -1,0 +1,227 @@
+"""distributed-timeout-queue (Python, `vladiibine/distributed-timeout-queue`): three sets, and a lock per running item.
+
+SETs `todos`, `in_progress`, `done` hold the items, which are their own payloads; the STRING `<item>-lock`, empty, is
+gone after `lock_ms` and says that somebody works on one. Its README takes items such as `url1` and locks with SETEX;
+its code calls `int()` on them and locks with SET and PEXPIRE. Lock and cleaner's period: 1000 and 20 000 ms, in its
+last version 200 and 2000. `prefix` stands before all names. Ours: `rqtui:{<in_progress>}:suspects`, notes of `reap`.
+
+A set has no order, so the layout holds a sample of each place. For operators: `docs/systems/timeout_sets.md`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rqtui.entries import HEAD_BYTES, Entries, Entry
+from rqtui.errors import ServerError, UsageError
+from rqtui.foreign import Fault, Foreign, rows_by_name
+from rqtui.layout import Ask
+from rqtui.model import Job, Page, Place, State
+from rqtui.samples import HELD, Sample, Wish
+from rqtui.scripts import Answer
+
+_SETS = ("todos", "in_progress", "done")
+_OURS = re.compile(rb"(\d{16})-\d+(?: (.*))?", re.DOTALL)  # what our locks say: microsecond-number worker
+_NO_LOCK, _FOR_EVER, _NOT_A_LOCK = -2, -1, -3
+
+
+class TimeoutSets(Foreign):
+    """Three sets and a lock per running item."""
+
+    name = "timeout_sets"
+    places = (
+        Place("todos", State.READY, "<queue>", "set"),
+        Place("in_progress", State.RESERVED, "in_progress", "set"),
+        Place("done", State.DONE, "done", "set"),
+    )
+    defaults = {
+        **{name: name for name in _SETS},
+        "prefix": "",
+        "lock_ms": "1000",
+        "period_ms": "20000",
+        "items": "auto",
+    }
+    queue_option = "todos"
+    faults = {
+        "lost_lock": Fault(
+            "warning",
+            "items in progress without a lock, {number} of those looked at, such as {id}: their workers are late, "
+            "or gone, or just taking them",
+            "rqtui reap timeout_sets:{queue} gives back those that stay without one",
+        ),
+        "shared_lock": Fault(
+            "warning",
+            "items of {key} with a lock as if somebody worked on them, {number} of those looked at, such as {id}: a "
+            "late worker's, which the original takes for the next one's",
+            "wait until it runs out; where PTTL of the lock says -1 it never does: DEL it",
+        ),
+        "two_places": Fault(
+            "warning",
+            "items that stand in {key} and in another set as well, {number} of those looked at, such as {id}: added "
+            "again while they ran, or after they were done",
+            "rqtui act delete timeout_sets:{queue} --place todos --filter id:{id} takes it out of there; rqtui put "
+            "adds none twice",
+        ),
+        "undecodable": Fault(
+            "critical",
+            "items of {key} that are no whole numbers, {number} of those looked at, such as {id}: the original's "
+            "workers and its cleaner end at each of them",
+            "rqtui act delete timeout_sets:{queue} {id}, or the option items=text if your workers take text",
+        ),
+        "wrong_type": Fault(
+            "critical",
+            "{key} is the name of the lock of {id}, and holds another program's data",
+            "rename that key; until then no verb moves the item while it is in progress",
+        ),
+    }
+
+    def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:
+        super().__init__(*options, is_asked=is_asked)
+        for spec in self.specs:
+            _validate(spec)
+        self.entries = Entries()
+        self._samples: dict[tuple[str, str], Sample] = {}
+
+    # -- queues and keys ------------------------------------------------------------------------------------------
+
+    def named(self) -> list[str]:
+        """The keys of items to do."""
+        return [spec["prefix"] + spec["todos"] for spec in self.specs]
+
+    def options_of(self, queue: str) -> dict[str, str]:
+        """Those of the spec with that key; `app:todos` without one: of `todos`, with the prefix `app:`."""
+        for spec in self.specs:
+            if spec["prefix"] + spec["todos"] == queue:
+                return spec
+        if queue.endswith(self.options["todos"]):
+            return {**self.options, "prefix": queue.removesuffix(self.options["todos"])}
+        return {**self.options, "todos": queue, "prefix": ""}
+
+    def keys(self, queue: str) -> Mapping[str, str]:
+        """The three sets and our notes; raises UsageError where two of the sets would be one."""
+        options = self.options_of(queue)
+        _validate(options)
+        names = {name: options["prefix"] + options[name] for name in _SETS}
+        return {**names, "suspects": f"rqtui:{{{names['in_progress']}}}:suspects"}
+
+    def discover(self, client: Any) -> Iterator[list[str]]:
+        """What was asked for; unasked, the usual names where `todos` or `in_progress` is a set, and no other type."""
+        yield self.named() if self.is_asked else [name for name in self.named() if self._is_there(client, name)]
+
+    def recognises(self, client: Any, queue: str) -> bool:
+        """A queue that was asked for, or whose name ends like its sets' names and whose sets are there."""
+        if self.is_asked and queue in self.named():
+            return True
+        return queue.endswith(self.options["todos"]) and self._is_there(client, queue)
+
+    def _is_there(self, client: Any, queue: str) -> bool:
+        keys = self.keys(queue)
+        pipe = client.pipeline(transaction=False)
+        for name in _SETS:
+            pipe.type(keys[name])
+        found = [kind.decode() if isinstance(kind, bytes) else str(kind) for kind in pipe.execute()]
+        return "set" in found[:2] and set(found) <= {"set", "none"}
+
+    def id_of(self, row: Mapping[str, object]) -> bytes:
+        """An item is its own name; a long one is called by a digest."""
+        body = row["body"]
+        return self._id(Entry.of(body if isinstance(body, bytes) else str(body).encode()))
+
+    def counters(self, values: Mapping[str, Any]) -> Mapping[str, int]:
+        """Nothing leaves `done` by itself: what comes to it is the rate that the original's log shows."""
+        return {"in": sum(values[name] for name in _SETS), "out": values["done"]}
+
+    # -- jobs -----------------------------------------------------------------------------------------------------
+
+    def decode(self, queue: str, place: str, row: Mapping[str, Any], now_ms: int) -> Job:
+        """An item and its lock; one in progress without a lock is late since a reaper saw it so, or since now."""
+        where, lock_ms, token = self.place(place), row["lock_ms"], row["lock"]
+        entry = Entry(row["head"], row["size"], row["tail"])
+        is_whole = len(entry.head) >= entry.size
+        deadline_ms, worker, since = None, "", None
+        if where.state is State.RESERVED:
+            ours = _OURS.fullmatch(token)
+            worker = (ours[2] or b"").decode("utf-8", "surrogateescape") if ours else ""
+            since = int(ours[1]) // 1000 if ours else None
+            if lock_ms >= 0:
+                deadline_ms = now_ms + lock_ms
+            elif lock_ms == _NO_LOCK:
+                deadline_ms = row["late_ms"] if row["late_ms"] >= 0 else now_ms - 1
+        return Job(
+            self._id(entry),
+            queue,
+            self.name,
+            where.name,
+            where.state,
+            member=entry.head,
+            token=token if where.state is State.RESERVED else b"",
+            body=entry.head if is_whole else None,
+            body_bytes=entry.size,
+            deadline_ms=deadline_ms,
+            reserved_ms=since,
+            worker=worker,
+            problem=self._problem(queue, entry.head, lock_ms),
+            is_partial=not is_whole,
+        )
+
+    def _problem(self, queue: str, item: bytes, lock_ms: int) -> str:
+        if lock_ms == _NOT_A_LOCK:
+            return "the name of its lock is another program's key"
+        if lock_ms == _FOR_EVER:
+            return "its lock never runs out: if its worker is gone, nobody takes it back"
+        if self.options_of(queue)["items"] == "integer" and not re.fullmatch(rb"0|-?[1-9]\d*", item):
+            return "no whole number: the original's workers end at it"
+        return ""
+
+    def _id(self, entry: Entry) -> bytes:
+        return entry.head if entry.size <= HEAD_BYTES else self.entries.name(entry, Counter())
+
+    def job_ask(self, queue: str, id: bytes, body_bytes: int) -> Ask[Job | None]:
+        """An item by itself, or a long one by the digest that it was given here."""
+        entry = self.entries.find(id) or Entry.of(id)
+        args = {"head": entry.head, "size": entry.size, "tail": entry.tail, "body_bytes": body_bytes}
+        return Ask((self.call("show", queue, args),), lambda answers: self._shown(queue, answers[0]))
+
+    # -- samples --------------------------------------------------------------------------------------------------
+
+    def page_ask(self, queue: str, place: str, offset: int, limit: int, body_bytes: int) -> Ask[Page]:
+        """Rows of the sample from `offset` on; what is held of it is looked at again, and it is filled up behind."""
+        place = self.place(place).name
+        wish = self._samples.setdefault((queue, place), Sample()).wish(offset, limit)
+        args = {"place": place, "limit": wish.wanted, "body_bytes": body_bytes, "cursor": wish.cursor}
+        call = self.call("page", queue, args, [{"member": id} for id in wish.asked])
+        return Ask((call,), lambda answers: self._sampled(queue, place, offset, limit, wish, answers[0]))
+
+    def _sampled(self, queue: str, place: str, offset: int, limit: int, wish: Wish, answer: Answer | Exception) -> Page:
+        if isinstance(answer, ServerError):
+            return Page(queue, self.name, place, (), 0, error=str(answer))
+        if isinstance(answer, Exception):
+            raise answer
+        values: Mapping[str, Any] = answer.values
+        rows = {self._id(Entry(row["head"], row["size"], row["tail"])): row for row in rows_by_name(answer)}
+        long = {id for id, row in rows.items() if row["size"] > HEAD_BYTES}
+        sample, of = self._samples[queue, place], values["of"]
+        sample.learn(wish, rows, long, of, values["cursor"])
+        first, shown = sample.rows(offset, limit, rows)
+        jobs = tuple(self.decode(queue, place, row, values["now_ms"]) for row in shown)
+        total, following = min(of, HELD), first + len(jobs)
+        following_page = following if following < total and jobs else None
+        whole = of if of > total else None
+        return Page(queue, self.name, place, jobs, total, True, first, following_page, of=whole)
+
+
+LAYOUT = TimeoutSets
+
+
+def _validate(options: Mapping[str, str]) -> None:
+    names = [options[name] for name in _SETS]
+    if not all(names) or len(set(names)) < len(names):
+        raise UsageError("timeout_sets: todos, in_progress and done are the names of three different keys.")
+    for option in ("lock_ms", "period_ms"):
+        if not re.fullmatch(r"[1-9]\d{0,11}", options[option]):
+            raise UsageError(f"timeout_sets: {option}={options[option]} is no time in milliseconds, such as 1000.")
+    if options["items"] not in ("auto", "integer", "text"):
+        raise UsageError(f"timeout_sets: items={options['items']} is none of auto, integer and text.")

@@ -1,0 +1,137 @@
+"""NativeRun: a scenario on rqtui's own queues, with simulated producers and workers.
+
+The producers and the crew are two loops with a connection each. `play.py` runs one without a screen.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+
+from rqtui import scripts
+from rqtui.loops import Loop
+from rqtui.names import QUEUES, keys
+from rqtui.scenarios.crew import Crew
+from rqtui.scenarios.past import live_through
+from rqtui.scenarios.producers import Producers
+from rqtui.scenarios.run import Run, Status, jobs
+from rqtui.scenarios.scenario import NativeScenario
+from rqtui.scenarios.stories import poison_job
+from rqtui.server import connect
+
+
+class NativeRun(Run):
+    """One seed always gives the same jobs, in one order, with one fate."""
+
+    scenario: NativeScenario
+
+    def __init__(self, scenario: NativeScenario, url: str, seed: int = 1, server_pid: int = 0) -> None:
+        super().__init__(scenario, url, seed, server_pid)
+        self._clients = [connect(url, client_name=f"rqtui-demo-{half}") for half in ("producers", "workers")]
+        self.producers = Producers(scenario, seed, self._clients[0], self.pace)
+        self.crew = Crew(scenario, seed, self._clients[1], self.pace)
+        self._loops = (Loop("producers", self.producers.turn), Loop("workers", self.crew.turn))
+        self._poisons = count(1)
+        self._past = 0
+        self._presses |= {
+            "add": self.add_worker,
+            "stall": self.stall_worker,
+            "kill": self.kill_worker,
+            "burst": self.burst,
+            "poison": self.poison,
+            "fix": self.fix,
+        }
+
+    # -- its life ---------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Set the queues up, and begin. Raises ServerError when Redis cannot be reached."""
+        self.prepare()
+        for loop in self._loops:
+            loop.start()
+
+    def prepare(self) -> None:
+        """Settings, names and past of the queues; a new run finds those of an earlier one unharmed."""
+        client = self._clients[0]
+        configure = scripts.load("native")["configure"]
+        for plan in self.scenario.queues:
+            if plan.settings:
+                rows = [[name, str(value)] for name, value in plan.settings.items()]
+                scripts.run(client, configure.call(keys(plan.name), {}, rows))
+        client.sadd(QUEUES, *self.queues)
+        seconds, micros = client.time()
+        self._past = live_through(client, self.scenario.past(self.seed), seconds * 1000 + micros // 1000)
+        self.pace.restart()
+
+    def stop(self) -> None:
+        """End both halves, let go of Redis and give back what the workers hold. May be called again."""
+        self.restore_redis()
+        for loop in self._loops:
+            loop.stop()
+        self.crew.give_back()
+        for client in self._clients:
+            client.close()
+
+    def halt(self, at_s: float | None = None) -> None:
+        """End the simulation as if `at_s` seconds had gone by: put what is due by then, give back what is held."""
+        for loop in self._loops:
+            loop.stop()
+        if at_s is not None:
+            self.pace.stop_at(at_s)
+            self.producers.flush()
+        self.crew.give_back()
+
+    # -- looking ----------------------------------------------------------------------------------------------------
+
+    def status(self) -> Status:
+        """What the strip shows; costs nothing."""
+        tally, workers = self.crew.tally, list(self.crew.workers)
+        errors = [loop.rounds[-1].error for loop in self._loops if loop.rounds and loop.rounds[-1].error]
+        return Status(
+            workers=len(workers),
+            stalled=sum(worker.state == "stalled" for worker in workers),
+            put=self.producers.put + self._past,
+            planned=self.producers.size,
+            finished=tally.finished,
+            failed=tally.failed,
+            stale=tally.stale,
+            workers_lost=tally.workers_lost,
+            jobs_s=self.crew.finished_s(),
+            speed=self.pace.speed,
+            is_cut=self._cut is not None,
+            is_fixed=self.crew.is_fixed,
+            error=next(iter(errors), ""),
+        )
+
+    # -- the strip --------------------------------------------------------------------------------------------------
+
+    def add_worker(self, queue: str = "") -> str:
+        """One more worker, on the first queue where none is named."""
+        worker = self.crew.add(queue)
+        return f"{worker.name} started; {len(self.crew.workers)} workers"
+
+    def stall_worker(self) -> str:
+        """A worker stops answering while it holds a job; it comes back after its lease and acks too late."""
+        worker = self.crew.stall()
+        return f"{worker.name} hangs, holding {jobs(len(worker.holds))}" if worker else "no worker holds a job"
+
+    def kill_worker(self) -> str:
+        """A worker is gone, and what it held stays in reserved until the lease ends."""
+        worker = self.crew.kill()
+        return f"{worker.name} died, holding {jobs(len(worker.holds))}" if worker else "there is no worker left"
+
+    def burst(self, number: int = 0) -> str:
+        """Many jobs at once; as many as suit the scenario where no number is given."""
+        number = number or self.scenario.burst
+        self.producers.burst(number)
+        return f"{jobs(number)} sent"
+
+    def poison(self) -> str:
+        """A job that kills every worker that takes it."""
+        arrival = poison_job(self.seed, next(self._poisons), self.queues[0])
+        self.producers.add(arrival)
+        return f"{arrival.job.id} sent to {arrival.queue}"
+
+    def fix(self) -> str:
+        """Repair the code that fails, or break it again."""
+        self.crew.is_fixed = not self.crew.is_fixed
+        return "the code is fixed: nothing fails from now on" if self.crew.is_fixed else "the code is broken again"

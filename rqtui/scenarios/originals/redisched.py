@@ -1,0 +1,119 @@
+"""redisched as its own programs speak it: Lua primitives, with glue in Node (milliseconds) and in Go (whole seconds).
+
+Per topic T: hash `__REDIS_SCHED_JOBS__T` id → body, sorted sets `__REDIS_SCHED_QUEUED__T` id → due and
+`__REDIS_SCHED_RESERVED__T` id → end of the lease. Each primitive is a script whose keys are not declared; it is atomic,
+but not undone when it raises half-way. The faults are the original's own: `put` looks only into the queue, so it
+overwrites the body of a job that is reserved; `release` without a score and `reserve` without a ttr take the job away
+and then raise; a job without a body is handed out as None; whoever says `delete` ends whichever lease there is.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+TTR = {"ms": 60_000, "s": 60}  # what the glue of Node and of Go pass
+REQUEUED_AT_MOST = 1000
+
+_KEYS = """
+local topic = ARGV[1]
+local jobs, queued, reserved =
+  '__REDIS_SCHED_JOBS__' .. topic, '__REDIS_SCHED_QUEUED__' .. topic, '__REDIS_SCHED_RESERVED__' .. topic
+"""
+_PUT = """
+local id, body, due = ARGV[2], ARGV[3], ARGV[4]
+if redis.call('ZADD', queued, 'NX', due, id) == 0 then return 0 end
+redis.call('HSET', jobs, id, body)
+return 1"""
+_NEXT = """
+local id = redis.call('ZRANGEBYSCORE', queued, 0, ARGV[2], 'LIMIT', 0, 1)[1]
+if not id then return nil end
+local body = redis.call('HGET', jobs, id)
+redis.call('ZREM', queued, id)
+"""
+_RESERVE = _NEXT + "redis.call('ZADD', reserved, ARGV[2] + ARGV[3], id) return {id, body}"
+_PULL = _NEXT + "redis.call('HDEL', jobs, id) return {id, body}"
+_RELEASE = """
+if redis.call('ZREM', reserved, ARGV[2]) == 0 then return 0 end
+redis.call('ZADD', queued, 'NX', ARGV[3], ARGV[2])
+return 1"""
+_DELETE = """
+local id = ARGV[2]
+local found = redis.call('HDEL', jobs, id) + redis.call('ZREM', queued, id) + redis.call('ZREM', reserved, id)
+if found == 0 or found == 2 then return found / 2 end
+return redis.error_reply('ERR inconsistent job state')"""
+_REQUEUE = """
+local ids = redis.call('ZRANGEBYSCORE', reserved, 0, ARGV[2], 'LIMIT', 0, tonumber(ARGV[3]) or 1000)
+for _, id in ipairs(ids) do
+  redis.call('ZREM', reserved, id)
+  redis.call('ZADD', queued, 'NX', ARGV[2], id)
+end
+return #ids"""
+
+
+class Scheduler:
+    """The primitives for one topic. `unit` is the glue's, `clock` tells seconds since 1970."""
+
+    def __init__(self, client: Any, topic: str, unit: str = "ms", clock: Callable[[], float] = time.time) -> None:
+        self.client, self.topic, self.unit, self.clock = client, topic, unit, clock
+
+    def score(self, delay_s: float = 0.0) -> int:
+        """A moment from now as the glue writes it."""
+        at_s = self.clock()
+        return int((at_s + delay_s) * 1000) if self.unit == "ms" else int(at_s) + int(delay_s)
+
+    def put(self, id: str | bytes, body: str | bytes, delay_s: float = 0.0) -> bool:
+        """A new job; False where the queue (and only the queue) knows the id."""
+        return bool(self._run(_PUT, id, body, self.score(delay_s)))
+
+    def reserve(self, ttr: int | None = None) -> tuple[bytes, bytes | None] | None:
+        """The next due job under a lease: id and body. The glue always passes a ttr; a client may forget it."""
+        found = self._run(_RESERVE, self.score(), *([] if ttr is None else [ttr]))
+        return (found[0], found[1]) if found else None
+
+    def pull(self) -> tuple[bytes, bytes | None] | None:
+        """The next due job for good."""
+        found = self._run(_PULL, self.score())
+        return (found[0], found[1]) if found else None
+
+    def release(self, id: str | bytes, score: float | None = None) -> bool:
+        """A reserved job back into the queue. The README knows no score, and means that the job is done."""
+        return bool(self._run(_RELEASE, id, *([] if score is None else [score])))
+
+    def delete(self, id: str | bytes) -> bool:
+        """A job away, wherever it is and whoever holds it."""
+        return bool(self._run(_DELETE, id))
+
+    def requeue(self, limit: int = REQUEUED_AT_MOST) -> int:
+        """Expired leases back into the queue; how many."""
+        return int(self._run(_REQUEUE, self.score(), limit))
+
+    def _run(self, script: str, *args: object) -> Any:
+        return self.client.eval(_KEYS + script, 0, self.topic, *args)
+
+
+class Worker:
+    """A server's loop: reserve, do it, delete. A job whose work raises stays reserved until its lease is over."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        work: Callable[[bytes, bytes | None], object] = lambda _id, _body: None,
+        ttr: int | None = None,
+        pause: Callable[[str], None] = lambda _gap: None,
+    ) -> None:
+        self.scheduler, self.work, self.pause = scheduler, work, pause
+        self.ttr = TTR[scheduler.unit] if ttr is None else ttr
+
+    def step(self) -> bytes | None:
+        """One turn: the id of the job that was run, None when nothing was due."""
+        found = self.scheduler.reserve(self.ttr)
+        if found is None:
+            return None
+        id, body = found
+        self.pause("reserved, not yet run")
+        self.work(id, body)
+        self.pause("run, not yet deleted")
+        self.scheduler.delete(id)
+        return id

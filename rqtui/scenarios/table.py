@@ -1,0 +1,24 @@
+"""The scenarios there are, by name, in the order in which they are listed."""
+
+from __future__ import annotations
+
+from rqtui.errors import UsageError
+from rqtui.scenarios.consumers import CONSUMERS
+from rqtui.scenarios.delays import DELAYS
+from rqtui.scenarios.latecomer import LATECOMER
+from rqtui.scenarios.onboarding import ONBOARDING
+from rqtui.scenarios.scenario import Scenario
+from rqtui.scenarios.stories import NATIVE
+from rqtui.scenarios.timeouts import TIMEOUTS
+
+SCENARIOS: dict[str, Scenario] = {
+    story.name: story for story in (DELAYS, ONBOARDING, TIMEOUTS, CONSUMERS, LATECOMER, *NATIVE)
+}
+
+
+def scenario(name: str) -> Scenario:
+    """The scenario of that name; `delays` without one. Raises UsageError that lists them."""
+    found = SCENARIOS.get(name or "delays")
+    if found is None:
+        raise UsageError(f'There is no scenario "{name}"; there are: {", ".join(SCENARIOS)}.')
+    return found

@@ -1,0 +1,281 @@
+"""redisched: what every layout keeps, over topics in either unit; bad input; topics as the engine shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import conformance
+import keyspace
+import pytest
+from redis import Redis
+from redisched_subject import KEYS, NOW, SCRIPTS, SUBJECTS, ask, key, members, plant_job, words
+
+from rqtui import layouts, scripts
+from rqtui.engine import Engine, with_layouts
+from rqtui.errors import Refused, RqtuiError, UsageError, WrongType
+from rqtui.layout import Layout
+from rqtui.model import Job, Ref, State
+
+MAIL = Ref("redisched", "mail")
+
+
+@pytest.mark.parametrize("unit", SUBJECTS)
+@pytest.mark.parametrize("case", conformance.cases(SUBJECTS["ms"]), ids=str)
+def test_redisched(case: conformance.Case, unit: str, any_client: Redis) -> None:
+    missing = case.needs - conformance.features(any_client)
+    if missing:
+        pytest.skip(f"this server has no {' and no '.join(sorted(missing))}")
+    case.run(SUBJECTS[unit], any_client)
+
+
+# ── planted faults ───────────────────────────────────────────────────────────────────────────────────────────
+
+PUT, TAKE = "redis.call('ZADD', queued, unpack(back))\n", "redis.call('ZREM', reserved, unpack(ids))\n"
+REVERSED = "'ZREVRANGEBYSCORE', queued, range[2], range[1]"
+KNOWN = "if stands or ids[id] or size > 0 and redis.call('HEXISTS', jobs, id) == 1 then"
+
+
+@dataclass(frozen=True)
+class Planted:
+    """`old` becomes `new` in the script of `verb`; the assertion number `caught` must fail."""
+
+    name: str
+    verb: str
+    old: str
+    new: str
+    caught: int
+
+
+FAULTS = (
+    Planted("takes before it puts", "release", PUT + TAKE, TAKE + PUT, 2),
+    Planted("forgets to take", "release", TAKE, "", 2),
+    Planted("puts into a wrong target", "release", PUT, "redis.call('ZADD', reserved, unpack(back))\n", 2),
+    Planted("touches an undeclared key", "release", TAKE, TAKE + "redis.call('SET', 'stray', 1)\n", 3),
+    Planted("has no guard", "ack", "redis.call('HLEN', jobs)\n", "", 8),
+    Planted("does not look at the token", "ack", "tonumber(deadline) == token", "true", 9),
+    Planted("overwrites a reserved job", "enqueue", KNOWN, "if redis.call('ZSCORE', queued, id) then", 9),
+    Planted("takes the newest first", "reserve", "'ZRANGEBYSCORE', queued, range[1], range[2]", REVERSED, 11),
+    Planted("drains without freeing first", "reap", "redis.call('ZREMRANGEBYRANK', reserved, 1, 0)", "", 13),
+)
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name.replace(" ", "_"))
+def test_the_suite_catches_a_script_that(fault: Planted, client: Redis) -> None:
+    source = SCRIPTS[fault.verb].source
+    assert fault.old in source, "the script changed; plant the fault elsewhere"
+    planted = scripts.parse(source.replace(fault.old, fault.new, 1), SCRIPTS[fault.verb].path)
+    subject = replace(SUBJECTS["ms"], scripts={**SCRIPTS, fault.verb: planted})
+    caught = set()
+    for case in conformance.cases(subject, [fault.verb]):
+        try:
+            case.run(subject, client)
+        except (AssertionError, RqtuiError):
+            caught.add(case.number)
+    assert fault.caught in caught
+
+
+# ── bad input ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("name", ["jobs", "queued", "reserved", "expiries"])
+def test_a_key_of_another_program_is_named_and_left_alone(name: str, client: Redis) -> None:
+    plant_job(client, "due", "a", 5)
+    client.delete(KEYS[name])
+    client.set(KEYS[name], "mine")
+    before = keyspace.dump(client)
+    (queue,) = with_layouts(client, [layouts.make("redisched:topic=mail")]).snapshot().queues
+    assert (KEYS[name] in queue.error) == (name in ("queued", "reserved")), "jobs are not needed to count"
+    with pytest.raises(WrongType, match=name.upper() if name != "expiries" else name):
+        ask(client, "reserve", limit=1)
+    assert keyspace.dump(client) == before
+
+
+def test_ids_and_scores_that_are_none_are_shown_with_a_problem_and_stop_nothing(any_client: Redis) -> None:
+    for id, score in ((b"", -5), (b"\xff\x00 \n", NOW - 5), (b"inf", float("inf")), (b"-inf", float("-inf"))):
+        plant_job(any_client, "due", id, score, b"\x00\xff")
+    engine = Engine(any_client, [layouts.make("redisched:topic=mail")])
+    (queue,) = with_layouts(any_client, [layouts.make("redisched")]).snapshot().queues
+    assert not queue.error
+    shown = {job.id: job for place in ("queued", "due") for job in engine.page(MAIL, place).jobs}
+    assert set(shown) == {b"", b"\xff\x00 \n", b"inf", b"-inf"}
+    assert "is no instant" in shown[b"inf"].problem and "is no instant" in shown[b"-inf"].problem
+    taken = ask(any_client, "reserve", limit=10)
+    assert {row[0] for row in taken.rows} == {b"", b"\xff\x00 \n", b"-inf"}
+    rows = [(row[0], row[1]) for row in taken.rows]
+    assert words(ask(any_client, "ack", rows)) == ["moved"] * 3
+    assert words(ask(any_client, "promote", [(b"inf",)])) == ["moved"]
+
+
+def test_a_body_of_30_mb_makes_no_page_big_and_comes_whole_when_asked_for(client: Redis) -> None:
+    big = b"x" * 30_000_000
+    plant_job(client, "due", "big", 5_000, big)
+    plant_job(client, "due", "small", 6_000, b"y" * 6000)
+    engine = Engine(client, [layouts.make("redisched:topic=mail")])
+    first, second = engine.page(MAIL, "due", body_bytes=200).jobs
+    assert (first.body, first.body_bytes) == (None, len(big))
+    assert (second.body, second.body_bytes) == (b"y" * 200, 6000)
+    assert engine.job(MAIL, b"big", 65536).body is None
+    assert engine.job(MAIL, b"big", -1).body == big
+    assert ask(client, "reserve", limit=1).rows[0][3] == big
+
+
+def test_a_put_into_an_empty_topic_asks_for_the_unit(any_client: Redis) -> None:
+    with pytest.raises(Refused, match="--layout redisched:unit=ms"):
+        ask(any_client, "enqueue", [(b"a", b"", None, None)])
+    assert keyspace.dump(any_client) == {}
+    assert words(ask(any_client, "enqueue", [(b"a", b"", None, None)], unit="s")) == ["moved"]
+    assert words(ask(any_client, "enqueue", [(b"b", b"", None, None), (b"b", b"", None, None)])) == ["moved", "exists"]
+    assert any_client.zscore(KEYS["queued"], "b") == NOW // 1000
+
+
+@pytest.mark.parametrize(
+    ("spec", "sentence"),
+    [
+        ("redisched:unit=h", "auto, ms, s, not 'h'"),
+        ("redisched:ttr_ms=0", "1 to 31536000000"),
+        ("redisched:ttr_ms=soon", "1 to 31536000000"),
+        ("redisched:colour=red", "its options: topic, unit, ttr_ms"),
+    ],
+)
+def test_an_option_that_cannot_be_is_refused_with_what_can(spec: str, sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        layouts.make(spec)
+
+
+def test_a_topic_without_a_name_is_refused() -> None:
+    with pytest.raises(UsageError, match="has a name"):
+        layouts.make("redisched").keys("")
+
+
+# ── discovery, and the engine ────────────────────────────────────────────────────────────────────────────────
+
+
+def test_topics_are_found_by_their_keys_where_these_are_of_the_right_type(any_client: Redis) -> None:
+    plant_job(any_client, "due", "a", 5, topic="one")
+    any_client.zadd(key("reserved", "two: größe"), {"a": 5})
+    any_client.set(key("queued", "not ours"), "x")
+    any_client.set("__REDIS_SCHED_JOBS__", "x")
+    unasked: Layout = next(layout for layout in layouts.make_all() if layout.name == "redisched")
+    for layout in (unasked, layouts.make("redisched")):
+        assert {ref.queue for ref in with_layouts(any_client, [layout]).refs} == {"one", "two: größe"}
+        assert [layout.recognises(any_client, name) for name in ("one", "two: größe", "not ours")] == [
+            True,
+            True,
+            False,
+        ]
+    named = layouts.make("redisched:topic=new")
+    assert [ref.queue for ref in with_layouts(any_client, [named]).refs] == ["new"]
+    assert named.recognises(any_client, "new") and not unasked.recognises(any_client, "new")
+
+
+@pytest.fixture
+def topic(any_client: Redis) -> Iterator[tuple[Engine, int]]:
+    """A topic with a job in each place, by the clock of the server."""
+    seconds, micros = any_client.time()
+    now_ms = seconds * 1000 + micros // 1000
+    for place, offset in (("queued", 60_000), ("due", -60_000), ("reserved", 50_000), ("expired", -40_000)):
+        plant_job(any_client, place, place, now_ms + offset, b'{"to": 1}')
+    yield with_layouts(any_client, [layouts.make("redisched")]), now_ms
+
+
+def test_a_topic_is_counted_and_shown_through_the_engine(topic: tuple[Engine, int]) -> None:
+    engine, now_ms = topic
+    (queue,) = engine.snapshot().queues
+    assert [(count.place, count.count) for count in queue.counts] == [
+        ("queued", 1),
+        ("due", 1),
+        ("reserved", 1),
+        ("expired", 1),
+    ]
+    assert queue.count_in(State.RESERVED) == 2 and queue.expired == 1
+    assert abs((queue.oldest_ready_ms or 0) - 60_000) < 5000
+    assert abs((queue.next_due_ms or 0) - 60_000) < 5000
+    assert abs((queue.next_expiry_ms or 0) + 40_000) < 5000
+    assert queue.verdict.kind == "expired-not-reaped"
+    for place in ("queued", "due", "reserved", "expired"):
+        (job,) = engine.page(MAIL, place, body_bytes=100).jobs
+        assert replace(engine.job(MAIL, place.encode(), -1), body=None) == replace(job, body=None)
+        assert (job.id, job.place, job.body) == (place.encode(), place, b'{"to": 1}')
+    queued, reserved = engine.job(MAIL, b"queued"), engine.job(MAIL, b"reserved")
+    assert queued is not None and reserved is not None
+    assert (queued.due_ms, queued.token) == (now_ms + 60_000, b"")
+    assert (reserved.deadline_ms, float(reserved.token)) == (now_ms + 50_000, now_ms + 50_000)
+    assert engine.job(MAIL, b"nobody") is None
+
+
+def test_a_page_goes_on_where_the_one_before_ended_and_minus_one_is_the_last(client: Redis) -> None:
+    for n in range(10):
+        plant_job(client, "due", f"j{n}", (NOW + n) // (1 if n % 2 else 1000))
+    layout = layouts.make("redisched:topic=mail")
+    pages = [
+        ask(client, "page", place="due", offset=at, limit=4, body_bytes=0, now_ms=NOW + 60_000) for at in (0, 4, 8, -1)
+    ]
+    ids = [[row[0] for row in page.rows] for page in pages]
+    whole = client.zrange(KEYS["queued"], 0, -1)
+    assert ids == [whole[:4], whole[4:8], whole[8:], whole[6:]] and layout.place("due").state == "ready"
+
+
+def test_every_verb_acts_on_what_was_seen(topic: tuple[Engine, int]) -> None:
+    engine, now_ms = topic
+
+    def seen(id: str) -> list[Job]:
+        job = engine.job(MAIL, id.encode())
+        assert job is not None
+        return [job]
+
+    def act(verb: str, id: str, **form: object) -> str:
+        return engine.act(verb, MAIL, seen(id), form)[0].word
+
+    assert act("promote", "queued") == "moved" and seen("queued")[0].place == "due"
+    assert act("reschedule", "queued", delay_ms=60_000) == "moved" and seen("queued")[0].place == "queued"
+    assert act("extend", "reserved", ttr_ms=600_000) == "extended"
+    assert (seen("reserved")[0].deadline_ms or 0) > now_ms + 500_000
+    before = seen("reserved")
+    assert act("release", "reserved") == "moved" and seen("reserved")[0].place == "due"
+    assert engine.act("ack", MAIL, before)[0].word == "stale"
+    assert act("ack", "expired") == "moved" and engine.job(MAIL, b"expired") is None
+    assert act("delete", "due") == "moved" and engine.job(MAIL, b"due") is None
+    (outcome,) = engine.act("reserve", MAIL, (), {"limit": 10, "worker": "w"})
+    assert outcome.moved == 1
+    assert act("delete", "reserved") == "reserved"
+    assert act("delete", "reserved", force=True) == "moved"
+
+
+def test_a_body_without_a_place_is_shown_and_mended_by_id(client: Redis) -> None:
+    client.hset(KEYS["jobs"], "lost", "body")
+    engine = Engine(client, [layouts.make("redisched:topic=mail,unit=ms")])
+    job = engine.job(MAIL, b"lost")
+    assert job is not None and "no place" in job.problem
+    assert engine.act("repair", MAIL, [job])[0].word == "moved"
+    assert engine.job(MAIL, b"lost").place == "due"
+
+
+# ── reaping ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_reaping_leaves_leases_that_are_not_over_and_says_when_the_next_is(any_client: Redis) -> None:
+    plant_job(any_client, "reserved", "live", NOW + 1500)
+    plant_job(any_client, "expired", "over", NOW)
+    answer = ask(any_client, "reap", limit=10)
+    assert (answer.word, answer.values) == ("moved", {"moved": 1, "ready": 1, "dead": 0, "next_ms": 1500})
+    assert (members(any_client, "due"), any_client.zrange(KEYS["reserved"], 0, -1)) == ([b"over"], [b"live"])
+    assert ask(any_client, "reap", limit=10).values == {"next_ms": 1500}
+
+
+def test_how_often_leases_expired_is_kept_for_a_thousand_ids_at_most(client: Redis) -> None:
+    for n in range(1500):
+        plant_job(client, "expired", f"j{n}", NOW - 5000)
+    client.zadd(KEYS["expiries"], {"worst": 9, "gone": 7})
+    plant_job(client, "due", "worst", NOW - 5000)
+    for _ in range(2):
+        ask(client, "reap", limit=1000)
+    assert client.zcard(KEYS["expiries"]) <= 1000
+    assert client.zscore(KEYS["expiries"], "worst") == 9
+
+
+def test_what_rqtui_keeps_beside_a_topic_is_taken_for_no_queue(client: Redis) -> None:
+    plant_job(client, "due", "a", NOW - 5)
+    client.zadd(KEYS["expiries"], {"a": 1})
+    engine = with_layouts(client, [layouts.make("native"), layouts.make("redisched")])
+    assert engine.refs == [MAIL]
