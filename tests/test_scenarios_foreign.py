@@ -211,6 +211,19 @@ def test_headless_runs_with_one_seed_put_the_same_jobs(story: ForeignScenario, c
     assert digests[0] != digests[2]
 
 
+def test_what_is_put_follows_from_the_length_however_late_the_producer_is(client: Redis, url: str) -> None:
+    found = []
+    for at_least in (1, 8):
+        client.flushall()
+        run = ForeignRun(FOREIGN["consumers"], url)
+        with run:
+            wait_until(lambda run=run, least=at_least: run.status().finished >= least, 10, "it goes on for a while")
+            run.halt(12.0)
+            found.append((run.ledger.digest, run.status().put))
+    assert found[0] == found[1]
+    assert found[0][1] > 80
+
+
 def test_delays_plays_on_every_server(any_client: Redis, any_server: EmbeddedServer) -> None:
     found = run_headless(DELAYS, any_server.url, seed=2, seconds=3)
     assert (found["findings"], found["lost"], found["errors"]) == ([], 0, [])

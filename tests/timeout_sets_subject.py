@@ -255,5 +255,5 @@ def settle(client: Redis, verb: str, job: Job) -> str:
     return words(say(client, verb, [{"member": job.member, "token": job.token}]))[0]
 
 
-def reap(client: Redis, now_ms: int, **args: object) -> Answer:
-    return say(client, "reap", limit=100, now_ms=now_ms, **args)
+def reap(client: Redis, now_ms: int, limit: int = 100, **args: object) -> Answer:
+    return say(client, "reap", limit=limit, now_ms=now_ms, **args)

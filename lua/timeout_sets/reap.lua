@@ -3,7 +3,7 @@
 -- The original's workers move an item and lock it afterwards: one without a lock may just have been taken. So it is noted
 -- first, and given back when it has no lock two seconds later either; a note of more than a minute ago counts as a new
 -- one. The notes are shared, so that any number of reapers agree. A call gives back what was noted, or else walks on over
--- items in progress, about 2000 of them; `more`: call again with this `cursor`. Large sets are walked a step per call.
+-- items in progress, about twice the limit; `more`: call again with this `cursor`. Large sets are walked a step per call.
 --
 -- moves    in_progress -> todos
 -- writes   suspects
@@ -44,7 +44,7 @@ end
 local is_full = #ripe == 2 * limit
 local walked = {}
 if not is_full and size > 0 then
-  local reply = redis.call('SSCAN', in_progress, cursor, 'COUNT', 2000)
+  local reply = redis.call('SSCAN', in_progress, cursor, 'COUNT', 2 * limit)
   cursor = reply[1]
   for from = 1, #reply[2], 100 do -- a hundred locks at once: mostly all of them are there
     local locks = {}

@@ -20,6 +20,7 @@ ITEMS = 10_000
 LATE, LATE_S = 0.02, (1.1, 2.2)  # the share of attempts that outlast the lock of a second, and by how much
 RUN_S = (0.1, 0.5)
 TRIES = 3  # the third attempt is never late
+GAPS_S = {"moved, not locked": 0.01}  # wide enough for the original's cleaner to fall into
 
 
 class Timeouts(Stage):
@@ -64,6 +65,7 @@ class Timeouts(Stage):
             run_s, late_s = self.fate(job, self.attempt(job))
             actor.work(job, run_s, late_s)
 
+        actor.gaps_s = GAPS_S
         worker = original.Worker(actor.client, work=work, pause=actor.pause)
 
         def turn() -> float:

@@ -102,11 +102,11 @@ def test_the_cleaner_asks_for_everything_and_a_reaper_walks(client: Redis) -> No
     client.smove("todos", "in_progress", 1)
     client.sunionstore("in_progress", "in_progress", "todos")
     client.delete("todos")
-    first = reap(client, NOW)
+    first = reap(client, NOW, limit=1000)
     assert first.values["more"] and first.values["cursor"] != "0" and 1000 < client.zcard(SUSPECTS) < 4000
     answer, calls = first, 1
     while answer.values["more"] and calls < 20:
-        answer, calls = reap(client, NOW, cursor=answer.values["cursor"]), calls + 1
+        answer, calls = reap(client, NOW, limit=1000, cursor=answer.values["cursor"]), calls + 1
     assert (answer.values["cursor"], answer.values["next_ms"], client.zcard(SUSPECTS)) == ("0", 2000, 9000)
     moved = reap(client, NOW + 2000)
     assert (moved.values["moved"], moved.values["more"], client.scard("todos")) == (100, True, 100)
