@@ -9,6 +9,7 @@ import asyncio
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 FOLDER = Path(__file__).resolve().parent
 sys.path.insert(0, str(FOLDER.parent))
@@ -16,6 +17,7 @@ sys.path.insert(0, str(FOLDER.parent))
 from rqtui import server  # noqa: E402
 from rqtui.embedded import embedded  # noqa: E402
 from rqtui.tui import theme  # noqa: E402
+from screenshots import systems  # noqa: E402
 from screenshots.seeded import seed, still, stop_the_clock  # noqa: E402
 
 PICTURES: dict[str, tuple[tuple[int, int], tuple[str, ...], str]] = {
@@ -31,9 +33,19 @@ PICTURES: dict[str, tuple[tuple[int, int], tuple[str, ...], str]] = {
 }
 
 
-async def picture(url: str, size: tuple[int, int], keys: tuple[str, ...], theme_name: str) -> str:
+SYSTEMS = {  # of others: size, the queue whose board is opened, keys
+    "systems-160x45": ((160, 45), ()),
+    "dispatcher-130x24": ((130, 24), ("dispatcher:readytasklist", "1")),
+    "redisched-130x24": ((130, 24), ("redisched:onboarding", "4")),
+    "timeout_sets-130x24": ((130, 24), ("timeout_sets:todos", "2")),
+    "orizuru-130x24": ((130, 24), ("orizuru:resize", "2")),
+    "safe_pop-130x24": ((130, 24), ("safe_pop:crawl", "3")),
+}
+
+
+async def picture(url: str, size: tuple[int, int], keys: tuple[str, ...], **options: Any) -> str:
     """The screen as SVG, after these keys; a first word that is no key is a queue whose board is opened."""
-    async with still(url, size, keys, theme_name=theme_name) as app:
+    async with still(url, size, keys, **options) as app:
         return portable(app.export_screenshot(title="rqtui"))
 
 
@@ -53,8 +65,18 @@ def main() -> None:
         for name, (size, keys, theme_name) in PICTURES.items():
             if len(sys.argv) > 1 and name not in sys.argv[1:]:
                 continue
-            (FOLDER / f"{name}.svg").write_text(asyncio.run(picture(running.url, size, keys, theme_name)))
-            print(f"screenshots/{name}.svg")
+            write(name, asyncio.run(picture(running.url, size, keys, theme_name=theme_name)))
+        for name, (size, keys) in SYSTEMS.items():
+            if len(sys.argv) > 1 and name not in sys.argv[1:]:
+                continue
+            systems.plant(client)  # each time: locks and heartbeats run by the server's own clock
+            write(name, asyncio.run(picture(running.url, size, keys, layouts=systems.stopped(), queues=systems.PLANTS)))
+
+
+def write(name: str, svg: str) -> None:
+    """Keeps a picture."""
+    (FOLDER / f"{name}.svg").write_text(svg)
+    print(f"screenshots/{name}.svg")
 
 
 if __name__ == "__main__":

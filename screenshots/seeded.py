@@ -10,7 +10,7 @@ import json
 import os
 import random
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from hashlib import blake2s
@@ -21,7 +21,7 @@ from textual.pilot import Pilot
 
 from rqtui import server, tick
 from rqtui.engine import Engine, with_layouts
-from rqtui.layout import Ask
+from rqtui.layout import Ask, Layout
 from rqtui.layouts.native import Native
 from rqtui.loops import Loop, Round, Step
 from rqtui.model import Cost, Job, Rate, Ref
@@ -57,11 +57,13 @@ class Still(Native):
 class StillCockpit(Cockpit):
     """The app at `NOW`: what depends on the machine is given."""
 
-    def __init__(self, url: str, *, read_only: bool = False, **options: Any) -> None:
+    def __init__(self, url: str, *, layouts: Sequence[Layout] = (), read_only: bool = False, **options: Any) -> None:
         super().__init__(Settings(URL, read_only=read_only), interval_s=2.0, **options)
 
         def make() -> Engine:
-            return Engine(server.connect(url), [Still()], read_only)
+            return Engine(server.connect(url), layouts or [Still()], read_only)
+
+        self._has_others = bool(layouts)
 
         self.ticker = tick.Ticker(make, self._post, 2.0)
 
@@ -72,10 +74,14 @@ class StillCockpit(Cockpit):
     def _make_loops(self, engine: Engine) -> None:
         steps = {"dispatch": [("mail", 118), ("images", 9), ("mail", 64)], "reap": [("thumbnails", 2)]}
         for verb, moved in steps.items() if not self.settings.read_only else ():
-            done = [
-                Step(verb, Ref("native", queue), number, at_s=NOW / 1000 - 40 + 12 * at)
-                for at, (queue, number) in enumerate(moved)
-            ]
+            done = (
+                []
+                if self._has_others
+                else [
+                    Step(verb, Ref("native", queue), number, at_s=NOW / 1000 - 40 + 12 * at)
+                    for at, (queue, number) in enumerate(moved)
+                ]
+            )
             loop = Loop(verb, lambda: Round(wait_s=3600.0))
             loop.rounds.append(Round(tuple(done)))
             loop.start()
@@ -83,16 +89,18 @@ class StillCockpit(Cockpit):
 
     def _refreshed(self, message: tick.Refreshed) -> None:
         snapshot = message.snapshot
-        rates = {Ref("native", queue.name): _rate(queue.name) for queue in snapshot.queues}
+        rates = {Ref(queue.layout, queue.name): _rate(queue.name) for queue in snapshot.queues}
         pages = len(snapshot.pages) + len(snapshot.queues)
         still = replace(snapshot, rates=rates, cost=Cost(pages, 1, 1.4))
         super()._refreshed(replace(message, snapshot=still))
 
 
 @asynccontextmanager
-async def still(url: str, size: tuple[int, int], keys: Sequence[str], **options: Any) -> AsyncIterator[StillCockpit]:
+async def still(
+    url: str, size: tuple[int, int], keys: Sequence[str], *, queues: Collection[str] = QUEUES, **options: Any
+) -> AsyncIterator[StillCockpit]:
     """The app after these keys; a first word that is a queue of ours opens its board."""
-    queue = keys[0] if keys and keys[0] in QUEUES else ""
+    queue = keys[0] if keys and keys[0] in queues else ""
     app = StillCockpit(url, open_queue=queue, **options)
     async with app.run_test(size=size) as pilot:
         await _settle(app, pilot)

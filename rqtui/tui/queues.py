@@ -30,7 +30,7 @@ def columns(is_narrow: bool) -> tuple[Column, ...]:
     )
     return (
         Column("queue", "queue", 12, weight=2, style="strong"),
-        Column("layout", "system", 8, drop=8, style="muted"),
+        Column("layout", "system", 12, drop=8, style="muted"),
         *numbers,
         Column("share", "share", SHARE, drop=7),
         Column("rate", "out", 6, align="right", drop=5),
