@@ -224,7 +224,8 @@ async def test_a_verb_acts_on_the_whole_place(
 ) -> None:
     total = 1_200  # more than two chunks
     delay_ms = 3_600_000 if place == "scheduled" else None
-    rows = [{"id": f"j{n}", "body": b"{}", "keep_ms": 600_000, "delay_ms": delay_ms} for n in range(total)]
+    row = {"body": b"{}", "keep_ms": 600_000, "delay_ms": delay_ms, "backoff_ms": 600_000}  # no retry comes due meanwhile
+    rows = [{"id": f"j{n}", **row} for n in range(total)]
     for start in range(0, total, 400):
         call = seeded.engine.layouts["native"].call("enqueue", "mail", {}, rows[start : start + 400])
         seeded.engine.ask_all([type(seeded.engine.layouts["native"].queue_ask("mail"))((call,), lambda a: a)])
