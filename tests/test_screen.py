@@ -224,7 +224,8 @@ async def test_a_verb_acts_on_the_whole_place(
 ) -> None:
     total = 1_200  # more than two chunks
     delay_ms = 3_600_000 if place == "scheduled" else None
-    row = {"body": b"{}", "keep_ms": 600_000, "delay_ms": delay_ms, "backoff_ms": 600_000}  # no retry comes due meanwhile
+    # With that backoff no retry comes due meanwhile.
+    row = {"body": b"{}", "keep_ms": 600_000, "delay_ms": delay_ms, "backoff_ms": 600_000}
     rows = [{"id": f"j{n}", **row} for n in range(total)]
     for start in range(0, total, 400):
         call = seeded.engine.layouts["native"].call("enqueue", "mail", {}, rows[start : start + 400])
@@ -670,3 +671,21 @@ async def test_hostile_names_are_text(url: str, client: Redis) -> None:
         await it.press("y")
         await it.until_told("delete: deleted", "␛[31mid␇[bold]")
         assert not [letter for letter in it.text() if letter < " " and letter != "\n" or "\x7f" <= letter < "\xa0"]
+
+
+@on_screen
+async def test_a_person_leases_the_next_job_or_takes_it_for_good(url: str, seeded: Seeded) -> None:
+    seeded.put("first")
+    seeded.put("second")
+    async with screen(url) as it:
+        await it.press("enter", "H")
+        await it.until_told("reserve:")
+        assert (seeded.ids("reserved"), seeded.ids("ready")) == (["first"], ["second"])
+        await it.press("U")
+        await it.until_shown("Take for good")
+        await it.press("y")
+        await it.until_told("pull:")
+        assert (seeded.ids("reserved"), seeded.ids("ready")) == (["first"], [])
+        await it.press("3", "A", "y")
+        await it.until_told("ack:")
+        assert seeded.ids("reserved") == []

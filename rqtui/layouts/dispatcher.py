@@ -18,6 +18,7 @@ from typing import Any
 from rqtui.entries import Entry
 from rqtui.errors import UsageError
 from rqtui.foreign import Entrywise, Fault
+from rqtui.kinds import kinds
 from rqtui.model import Job, Place, State
 from rqtui.scripts import Answer
 
@@ -89,11 +90,9 @@ class Dispatcher(Entrywise):
         return queue in self.named() and (self.is_asked or self._is_there(client, queue))
 
     def _is_there(self, client: Any, queue: str) -> bool:
-        pipe, keys = client.pipeline(transaction=False), self.keys(queue)
-        for name in _KINDS:
-            pipe.type(keys[name])
-        found = pipe.execute(raise_on_error=False)  # where an ACL denies it, the answer is an error: nothing to see
-        return any(kind in (wanted, wanted.encode()) for kind, wanted in zip(found, _KINDS.values(), strict=True))
+        keys = self.keys(queue)
+        found = kinds(client, [keys[name] for name in _KINDS])
+        return any(kind == wanted for kind, wanted in zip(found, _KINDS.values(), strict=True))
 
     def decode_entry(self, queue: str, place: str, entry: Entry, row: Mapping[str, Any], now_ms: int) -> Job:
         """The bytes are the task; a delayed one has its due time as score."""

@@ -19,6 +19,7 @@ import msgpack
 from rqtui.entries import Entry
 from rqtui.errors import ServerError, UsageError
 from rqtui.foreign import Entrywise, Fault, rows_by_name
+from rqtui.kinds import kinds
 from rqtui.layout import Answers, Ask
 from rqtui.model import Job, Place, State, Worker
 from rqtui.scripts import Call, Script
@@ -41,6 +42,7 @@ class Orizuru(Entrywise):
     )
     defaults = {"source": "", "silent_ms": "60000"}
     queue_option = "source"
+    tells = frozenset({"worker", "owner"})
     patterns = (r"^orizuru:consumers:.*:processing$", r"^orizuru:consumers:.*:unacked$")
     faults = {
         "silent_consumer": Fault(
@@ -90,10 +92,7 @@ class Orizuru(Entrywise):
 
     def spotted(self, client: Any, found: Sequence[bytes]) -> list[str]:
         """Remembers whose lists these are; without a named source they are a queue of their own."""
-        pipe = client.pipeline(transaction=False)
-        for key in found:
-            pipe.type(key)
-        lists = [key for key, kind in zip(found, pipe.execute(), strict=True) if kind == b"list"]
+        lists = [key for key, kind in zip(found, kinds(client, found), strict=True) if kind == "list"]
         names = [key.decode("utf-8", "surrogateescape").removeprefix(PREFIX).rpartition(":")[0] for key in lists]
         self._spotted = tuple(dict.fromkeys([*names, *self._spotted]))[:_REMEMBERED]
         return [self.name] if lists and not self.named() else []
@@ -167,8 +166,8 @@ LAYOUT = Orizuru
 
 
 def _is_there(client: Any) -> bool:
-    kinds = client.pipeline(transaction=False).type(CONSUMERS).type(HEARTBEATS).execute()
-    return bool(kinds[0] == b"set" or kinds[1] == b"hash")
+    registry, heartbeats = kinds(client, [CONSUMERS, HEARTBEATS])
+    return registry == "set" or heartbeats == "hash"
 
 
 def _problem(body: bytes) -> str:

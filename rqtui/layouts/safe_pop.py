@@ -15,6 +15,7 @@ from uuid import uuid4
 
 from rqtui.errors import UsageError
 from rqtui.foreign import Fault, Foreign
+from rqtui.kinds import kinds
 from rqtui.layout import Ask
 from rqtui.model import Job, Outcome, Place, State
 
@@ -85,21 +86,18 @@ class SafePop(Foreign):
     def spotted(self, client: Any, found: Sequence[bytes]) -> list[str]:
         """Lists beside a set of done marks; where the layout was asked for, also sets whose list is drained."""
         names = [key[: -len(DONE)] for key in dict.fromkeys(found) if len(key) > len(DONE)]
-        pipe = client.pipeline(transaction=False)
-        for name in names:
-            pipe.type(name + DONE).type(name)
-        kinds = pipe.execute() if names else []
-        fitting = (b"list", b"none") if self.is_asked else (b"list",)
-        pairs = zip(names, kinds[::2], kinds[1::2], strict=True)
-        return [name.decode("utf-8", "surrogateescape") for name, done, q in pairs if done == b"set" and q in fitting]
+        found_kinds = kinds(client, [key for name in names for key in (name + DONE, name)])
+        fitting = ("list", "none") if self.is_asked else ("list",)
+        pairs = zip(names, found_kinds[::2], found_kinds[1::2], strict=True)
+        return [name.decode("utf-8", "surrogateescape") for name, done, q in pairs if done == "set" and q in fitting]
 
     def recognises(self, client: Any, queue: str) -> bool:
         """Whether there is such a list, or marks of one; unasked, only a list that has its marks."""
         name = queue.encode("utf-8", "surrogateescape")
-        kinds = tuple(client.pipeline(transaction=False).type(name).type(name + DONE).execute())
+        found = kinds(client, [name, name + DONE])
         if not self.is_asked:
-            return kinds == (b"list", b"set")
-        return queue in self.named() or kinds in ((b"list", b"none"), (b"list", b"set"), (b"none", b"set"))
+            return found == ["list", "set"]
+        return queue in self.named() or found in (["list", "none"], ["list", "set"], ["none", "set"])
 
     def decode(self, queue: str, place: str, row: Mapping[str, Any], now_ms: int) -> Job:
         """A job from its entry; its lease is over in the first second that is later than the timeout."""

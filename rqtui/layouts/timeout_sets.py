@@ -11,24 +11,22 @@ A set has no order, so the layout holds a sample of each place. For operators: `
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rqtui.entries import HEAD_BYTES, Entries, Entry
-from rqtui.errors import ServerError, UsageError
-from rqtui.foreign import Fault, Foreign, rows_by_name
-from rqtui.layout import Ask
-from rqtui.model import Job, Page, Place, State
-from rqtui.samples import HELD, Sample, Wish
-from rqtui.scripts import Answer
+from rqtui.entries import Entry
+from rqtui.errors import UsageError
+from rqtui.foreign import Fault
+from rqtui.kinds import kinds
+from rqtui.model import Job, Place, State
+from rqtui.sampled import Sampled
 
 _SETS = ("todos", "in_progress", "done")
 _OURS = re.compile(rb"(\d{16})-\d+(?: (.*))?", re.DOTALL)  # what our locks say: microsecond-number worker
 _NO_LOCK, _FOR_EVER, _NOT_A_LOCK = -2, -1, -3
 
 
-class TimeoutSets(Foreign):
+class TimeoutSets(Sampled):
     """Three sets and a lock per running item."""
 
     name = "timeout_sets"
@@ -82,10 +80,6 @@ class TimeoutSets(Foreign):
         super().__init__(*options, is_asked=is_asked)
         for spec in self.specs:
             _validate(spec)
-        self.entries = Entries()
-        self._samples: dict[tuple[str, str], Sample] = {}
-
-    # -- queues and keys ------------------------------------------------------------------------------------------
 
     def named(self) -> list[str]:
         """The keys of items to do."""
@@ -119,22 +113,12 @@ class TimeoutSets(Foreign):
 
     def _is_there(self, client: Any, queue: str) -> bool:
         keys = self.keys(queue)
-        pipe = client.pipeline(transaction=False)
-        for name in _SETS:
-            pipe.type(keys[name])
-        found = [kind.decode() if isinstance(kind, bytes) else str(kind) for kind in pipe.execute()]
+        found = kinds(client, [keys[name] for name in _SETS])
         return "set" in found[:2] and set(found) <= {"set", "none"}
-
-    def id_of(self, row: Mapping[str, object]) -> bytes:
-        """An item is its own name; a long one is called by a digest."""
-        body = row["body"]
-        return self._id(Entry.of(body if isinstance(body, bytes) else str(body).encode()))
 
     def counters(self, values: Mapping[str, Any]) -> Mapping[str, int]:
         """Nothing leaves `done` by itself: what comes to it is the rate that the original's log shows."""
         return {"in": sum(values[name] for name in _SETS), "out": values["done"]}
-
-    # -- jobs -----------------------------------------------------------------------------------------------------
 
     def decode(self, queue: str, place: str, row: Mapping[str, Any], now_ms: int) -> Job:
         """An item and its lock; one in progress without a lock is late since a reaper saw it so, or since now."""
@@ -151,7 +135,7 @@ class TimeoutSets(Foreign):
             elif lock_ms == _NO_LOCK:
                 deadline_ms = row["late_ms"] if row["late_ms"] >= 0 else now_ms - 1
         return Job(
-            self._id(entry),
+            self.member_id(entry),
             queue,
             self.name,
             where.name,
@@ -175,42 +159,6 @@ class TimeoutSets(Foreign):
         if self.options_of(queue)["items"] == "integer" and not re.fullmatch(rb"0|-?[1-9]\d*", item):
             return "no whole number: the original's workers end at it"
         return ""
-
-    def _id(self, entry: Entry) -> bytes:
-        return entry.head if entry.size <= HEAD_BYTES else self.entries.name(entry, Counter())
-
-    def job_ask(self, queue: str, id: bytes, body_bytes: int) -> Ask[Job | None]:
-        """An item by itself, or a long one by the digest that it was given here."""
-        entry = self.entries.find(id) or Entry.of(id)
-        args = {"head": entry.head, "size": entry.size, "tail": entry.tail, "body_bytes": body_bytes}
-        return Ask((self.call("show", queue, args),), lambda answers: self._shown(queue, answers[0]))
-
-    # -- samples --------------------------------------------------------------------------------------------------
-
-    def page_ask(self, queue: str, place: str, offset: int, limit: int, body_bytes: int) -> Ask[Page]:
-        """Rows of the sample from `offset` on; what is held of it is looked at again, and it is filled up behind."""
-        place = self.place(place).name
-        wish = self._samples.setdefault((queue, place), Sample()).wish(offset, limit)
-        args = {"place": place, "limit": wish.wanted, "body_bytes": body_bytes, "cursor": wish.cursor}
-        call = self.call("page", queue, args, [{"member": id} for id in wish.asked])
-        return Ask((call,), lambda answers: self._sampled(queue, place, offset, limit, wish, answers[0]))
-
-    def _sampled(self, queue: str, place: str, offset: int, limit: int, wish: Wish, answer: Answer | Exception) -> Page:
-        if isinstance(answer, ServerError):
-            return Page(queue, self.name, place, (), 0, error=str(answer))
-        if isinstance(answer, Exception):
-            raise answer
-        values: Mapping[str, Any] = answer.values
-        rows = {self._id(Entry(row["head"], row["size"], row["tail"])): row for row in rows_by_name(answer)}
-        long = {id for id, row in rows.items() if row["size"] > HEAD_BYTES}
-        sample, of = self._samples[queue, place], values["of"]
-        sample.learn(wish, rows, long, of, values["cursor"])
-        first, shown = sample.rows(offset, limit, rows)
-        jobs = tuple(self.decode(queue, place, row, values["now_ms"]) for row in shown)
-        total, following = min(of, HELD), first + len(jobs)
-        following_page = following if following < total and jobs else None
-        whole = of if of > total else None
-        return Page(queue, self.name, place, jobs, total, True, first, following_page, of=whole)
 
 
 LAYOUT = TimeoutSets

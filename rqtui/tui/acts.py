@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from rqtui import ids
 from rqtui.model import Outcome, Ref
 from rqtui.tui import display, keys
 from rqtui.tui.view import Target
-from rqtui.verbs import Field, Verb
+from rqtui.verbs import VERBS, Field, Verb
 
 if TYPE_CHECKING:
     from rqtui.layout import Layout
@@ -24,7 +24,8 @@ Values = dict[str, object]
 QUEUE_FIELD = Field("queue", "queue", default="default")
 # Nothing can be lost by these, and their forms are for the rare case: one job goes at once, by key; several jobs ask,
 # and so does the palette.
-AT_ONCE = frozenset({"requeue", "release"})
+AT_ONCE = frozenset({"requeue", "release", "reserve"})
+_FIXED = frozenset(name for verb in VERBS for name, _value in verb.fixed)  # not every script takes them
 PURGE_LIMIT = 1000  # jobs per call: what the script takes at most
 _FAILED = ("error", "unknown", "not sent")
 
@@ -64,14 +65,17 @@ def asks_first(verb: Verb, target: Target, has_form: bool, is_chosen: bool = Fal
 
 
 def fields(system: Layout, verb: Verb) -> tuple[Field, ...]:
-    """The inputs of a verb's form that its scripts have in this system."""
+    """The inputs of a verb's form that its scripts have in this system; the bodies of others are not JSON by nature."""
     known = {
         (name, arg.name)
         for name in {verb.name, *(each.verb for each in verb.form)}
         if name in system.scripts
         for arg in (*system.scripts[name].args, *system.scripts[name].each)
     }
-    return tuple(each for each in verb.form if (each.verb or verb.name, each.name) in known)
+    form = (each for each in verb.form if (each.verb or verb.name, each.name) in known)
+    if system.loops_by_default:
+        return tuple(form)
+    return tuple(replace(each, kind="bytes", default="") if each.kind == "body" else each for each in form)
 
 
 def by_verb(verb: Verb, values: Values) -> list[tuple[str, Values]]:
@@ -90,9 +94,11 @@ def completed(system: Layout, name: str, target: Target, form: Values) -> Values
     script = system.script(name)
     args = {arg.name for arg in script.args}
     form = dict(form)
+    known = args | {column.name for column in script.each}
+    form = {key: value for key, value in form.items() if key in known or key not in _FIXED}
     if "force" in args and target.is_held:
         form["force"] = True  # the question has said that a worker holds it
-    if name == "enqueue" and any(column.name == "id" for column in script.each):
+    if name == "enqueue" and any(column.name == "id" and not column.optional for column in script.each):
         form.setdefault("id", ids.new_id())
     if name == "purge":
         form.update(place=target.place, limit=PURGE_LIMIT)

@@ -1,0 +1,21 @@
+"""Kinds: what keys hold, asked in one round trip. Layouts look so before they claim a queue as theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+
+def kinds(client: Any, keys: Sequence[str | bytes]) -> list[str]:
+    """The type of each key (`list`, `set`, …), `none` where there is none, and where an ACL hides it."""
+    pipe = client.pipeline(transaction=False)
+    for key in keys:
+        pipe.type(key)
+    found = pipe.execute(raise_on_error=False) if keys else []
+    return [_word(kind) for kind in found]
+
+
+def _word(kind: object) -> str:
+    if isinstance(kind, bytes):
+        return kind.decode()
+    return kind if isinstance(kind, str) else "none"
