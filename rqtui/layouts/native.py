@@ -13,7 +13,7 @@ from math import isfinite
 from typing import Any
 
 from rqtui.errors import ServerError, UsageError
-from rqtui.layout import Answers, Ask, Layout
+from rqtui.layout import Answers, Ask, Layout, uncounted
 from rqtui.model import Attempt, Count, Job, Page, Place, Queue, State, Worker
 from rqtui.names import keys
 from rqtui.scripts import Answer, Call
@@ -102,7 +102,7 @@ def _queue_of(item: bytes) -> str:
 
 def _queue(queue: str, answer: Answer | Exception) -> Queue:
     if isinstance(answer, ServerError):
-        return Queue(queue, "native", error=str(answer))
+        return uncounted(queue, "native", answer)
     if isinstance(answer, Exception):
         raise answer
     v: Mapping[str, Any] = answer.values

@@ -10,11 +10,8 @@ reads is not stored, so the source is an option. Page: `docs/systems/orizuru.md`
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
-
-import msgpack
 
 from rqtui.entries import Entry
 from rqtui.errors import ServerError, UsageError
@@ -22,13 +19,14 @@ from rqtui.foreign import Entrywise, Fault, rows_by_name
 from rqtui.kinds import kinds
 from rqtui.layout import Answers, Ask
 from rqtui.model import Job, Place, State, Worker
+from rqtui.packed import is_packed, packed
 from rqtui.scripts import Call, Script
 
 CONSUMERS, HEARTBEATS, PREFIX = "orizuru:consumers", "orizuru:heartbeats", "orizuru:consumers:"
 NO_SOURCE = "rqtui:{orizuru}:unknown-source"  # stands for a source that nobody named; nothing ever writes it
 _REMEMBERED = 1000  # consumers that the walk over the keys has seen; the scripts look at no more either
 _CHECKED_BYTES = 65536  # longer bodies are not decoded for every row of a page
-_UNREADABLE = (ValueError, TypeError, OverflowError, RecursionError, msgpack.UnpackException)
+_UNREADABLE = "its body is no MessagePack: no consumer can read it"
 
 
 class Orizuru(Entrywise):
@@ -43,12 +41,13 @@ class Orizuru(Entrywise):
     defaults = {"source": "", "silent_ms": "60000"}
     queue_option = "source"
     tells = frozenset({"worker", "owner"})
+    learns_by_walk = True
     patterns = (r"^orizuru:consumers:.*:processing$", r"^orizuru:consumers:.*:unacked$")
     faults = {
         "silent_consumer": Fault(
             "warning",
             "consumer {worker} is silent for {silent_s} s and holds {number} in {key}; orizuru never takes them back",
-            "the reaper does: `.`, or rqtui reap --layout orizuru:source=KEY",
+            "the reaper does: `.`, or rqtui reap {queue}",
         ),
         "unknown_consumer": Fault(
             "warning",
@@ -126,22 +125,8 @@ class Orizuru(Entrywise):
         return Ask((call,), lambda answers: _workers(queue, silent_ms, answers))
 
     def encoded(self, body: bytes) -> bytes:
-        """MessagePack as it is; a list or an object of JSON as MessagePack, which a consumer reads as its struct."""
-        try:
-            value = json.loads(body)
-        except (ValueError, RecursionError):
-            value = None
-        if isinstance(value, list | dict):
-            try:
-                packed: bytes = msgpack.packb(value)
-            except (ValueError, OverflowError) as error:
-                raise UsageError(f"this body cannot be MessagePack: {error}.") from None
-            return packed
-        if body[:1] < b"\x80" or _problem(body):  # below: a number of one byte, which is text more likely
-            raise UsageError(
-                "orizuru's bodies are MessagePack: give a list or an object in JSON, or MessagePack itself."
-            )
-        return body
+        """A list or an object of JSON as MessagePack, which a consumer reads as its struct."""
+        return packed(body)
 
     def decode_entry(self, queue: str, place: str, entry: Entry, row: Mapping[str, Any], now_ms: int) -> Job:
         """A job and whose it is; the lease ends when its consumer counts as dead."""
@@ -155,8 +140,12 @@ class Orizuru(Entrywise):
             entry.head,
             worker=row["worker"].decode("utf-8", "surrogateescape"),
             deadline_ms=row["deadline_ms"] if row["deadline_ms"] >= 0 else None,
-            problem=_problem(entry.head) if is_short else "",
+            problem=_UNREADABLE if is_short and not is_packed(entry.head) else "",
         )
+
+    def words(self, queue: str) -> str:
+        """As every layout; of the nameless queue, what has to be said first."""
+        return "--layout orizuru:source=KEY" if self._is_nameless(queue) else super().words(queue)
 
     def _is_nameless(self, queue: str) -> bool:
         return queue == self.name and queue not in self.named()
@@ -168,14 +157,6 @@ LAYOUT = Orizuru
 def _is_there(client: Any) -> bool:
     registry, heartbeats = kinds(client, [CONSUMERS, HEARTBEATS])
     return registry == "set" or heartbeats == "hash"
-
-
-def _problem(body: bytes) -> str:
-    try:
-        msgpack.unpackb(body, strict_map_key=False)
-    except _UNREADABLE:
-        return "its body is no MessagePack: no consumer can read it"
-    return ""
 
 
 def _workers(queue: str, silent_ms: int, answers: Answers) -> tuple[Worker, ...]:
