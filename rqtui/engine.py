@@ -11,13 +11,13 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from rqtui import health, scripts
-from rqtui.errors import Denied, ReadOnly, ServerError, UsageError
-from rqtui.layout import CHUNK, Ask, Layout, heard, sources, targets
+from rqtui.errors import Denied, ReadOnly, UsageError, WrongType
+from rqtui.layout import CHUNK, Answers, Ask, Layout, heard, sources, targets, typed
 from rqtui.model import Cost, Finding, Focus, Job, Outcome, Page, Queue, Rate, Ref, Snapshot, Worker
 from rqtui.server import translated
 
@@ -32,14 +32,18 @@ INSPECTIONS = 20  # per tick
 class Engine:
     """Looks at and changes the queues of one Redis through the layouts it is given.
 
-    `client` is a connection as `server.connect` makes it. Changes raise ReadOnly while `read_only` is set.
+    `client` is a connection as `server.connect` makes it. Changes raise ReadOnly while `read_only` is set. `others` are
+    names of layouts that it was not given: `OTHER:mail` is then refused, and not taken for the name of a queue.
     """
 
-    def __init__(self, client: Any, layouts: Sequence[Layout], read_only: bool = False) -> None:
+    def __init__(
+        self, client: Any, layouts: Sequence[Layout], read_only: bool = False, others: Collection[str] = ()
+    ) -> None:
         self.client = client
         self.layouts = {layout.name: layout for layout in layouts}
-        self.read_only = read_only
+        self.read_only, self.others = read_only, others
         self.refs: list[Ref] = []
+        self._has_walked = False
         self._last: dict[Ref, tuple[float, Mapping[str, int]]] = {}
         self._history: dict[Ref, deque[float]] = {}
         self._inspected: dict[Ref, tuple[float, tuple[Finding, ...]]] = {}
@@ -70,6 +74,7 @@ class Engine:
 
     def _walk(self) -> Iterator[list[Ref]]:
         """A bounded step over the keyspace at a time; nothing where an ACL denies SCAN."""
+        self._has_walked = True
         patterns = [(layout, pattern) for layout in self.layouts.values() for pattern in layout.patterns]
         script = scripts.load("shared")["walk"]
         cursor = "0"
@@ -102,7 +107,11 @@ class Engine:
                 if self._unless_denied(layout, layout.recognises, self.client, name)
             ]
             self.refs = sorted([*self.refs, *seen], key=lambda ref: (ref.queue, ref.layout))
-        return self.find(name)
+        found = self.find(name)
+        if self.layouts[found.layout].learns_by_walk and not self._has_walked:
+            for _spotted in self._walk():
+                pass
+        return found
 
     def _unless_denied(self, layout: Layout, look: Callable[..., T], *args: Any) -> T | None:
         """What `look` finds; None where an ACL keeps a system that nobody asked for out of sight."""
@@ -137,9 +146,17 @@ class Engine:
             )
         if matches:
             return matches[0]
+        if colon and layout_name in self.others:
+            raise UsageError(f'"{name}" means the layout {layout_name}, which --layout leaves out: name it as well.')
         first = "native" if "native" in self.layouts else next(iter(self.layouts))
         self.layouts[first].keys(name)
         return Ref(first, name)
+
+    def words(self, ref: Ref) -> str:
+        """What means this queue on a command line."""
+        words = self.layouts[ref.layout].words(ref.queue)
+        is_shared = sum(known.queue == ref.queue for known in self.refs) > 1
+        return f"{ref.layout}:{words}" if is_shared and words == typed(ref.queue) else words
 
     def snapshot(self, focus: Focus = EVERYTHING) -> Snapshot:
         """Counts of the focused queues, pages and job in one round trip; raises ServerError when there is no answer."""
@@ -152,7 +169,7 @@ class Engine:
         job_asks = []
         if focus.job:
             ref, id = focus.job
-            job_asks = [self.layouts[ref.layout].job_ask(ref.queue, id, focus.job_body_bytes)]
+            job_asks = [_unless_wrong_type(self.layouts[ref.layout].job_ask(ref.queue, id, focus.job_body_bytes))]
         began = time.monotonic()
         inspections = self._inspections(refs, began)
         asks: list[Ask[Any]] = [*queue_asks, *page_asks, *job_asks, *inspections.values()]
@@ -183,7 +200,9 @@ class Engine:
 
     def _with_findings(self, ref: Ref, queue: Queue) -> Queue:
         _at_s, found = self._inspected.get(ref, (0.0, ()))
-        return replace(queue, findings=(*queue.findings, *found)) if found else queue
+        named = {finding.keys for finding in queue.findings if finding.kind == "wrong-type"}
+        fresh = [one for one in found if one.kind != "wrong-type" or one.keys not in named]
+        return replace(queue, findings=(*queue.findings, *fresh)) if fresh else queue
 
     def page(self, ref: Ref, place: str, offset: int = 0, limit: int = 50, body_bytes: int = 0) -> Page:
         """One page of a place."""
@@ -209,7 +228,7 @@ class Engine:
         while offset is not None:
             page = self.page(ref, place, offset, chunk, body_bytes)
             if page.error:
-                raise ServerError(page.error)
+                raise WrongType(page.error)
             yield [job for job in page.jobs if accepts(job)]
             offset = page.next
 
@@ -349,6 +368,15 @@ class Engine:
 
         history.append(per_second("out"))
         return Rate(per_second("in"), per_second("out"), per_second("failed"), tuple(history))
+
+
+def _unless_wrong_type(ask: Ask[Job | None]) -> Ask[Job | None]:
+    """No job where a key of its queue is of another type: the counts of the same tick say so, and all else is shown."""
+
+    def read(answers: Answers) -> Job | None:
+        return None if any(isinstance(answer, WrongType) for answer in answers) else ask.read(answers)
+
+    return replace(ask, read=read)
 
 
 def with_layouts(client: Any, layouts: Sequence[Layout], read_only: bool = False) -> Engine:

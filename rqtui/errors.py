@@ -45,7 +45,9 @@ class Denied(ServerError):
 
 
 class WrongType(ServerError):
-    """A key under one of our names holds another type; nothing was changed."""
+    """A key under one of our names holds another type; nothing was changed. `key` is its name, where it is known."""
+
+    key = ""
 
 
 class Refused(RqtuiError):

@@ -2,7 +2,7 @@ r"""Filters: a line that a person types, as a predicate over jobs; the same in `
 
     filter = { term }                     all terms must match; nothing matches everything
     term   = [ "!" ] [ field ":" ] what   "!" turns it round
-    field  = id | job | err | body        without one: any of the four
+    field  = id | job | err | worker | body        without one: any of them
     what   = word | "words" | 'words' | /regular expression/
 
 A word is found anywhere, in whatever case. An expression is Python's, in whatever case too; `\/` is a slash in it, and
@@ -23,9 +23,10 @@ FIELDS: dict[str, Callable[[Job], str]] = {
     "id": lambda job: _text(job.id),
     "job": lambda job: job.name,
     "err": lambda job: job.error,
+    "worker": lambda job: job.worker,
     "body": lambda job: _text(job.body or b""),
 }
-_FIELD = re.compile(r"(id|job|err|body):")
+_FIELD = re.compile(f"({'|'.join(FIELDS)}):")
 _QUOTED = re.compile(r"""(["'])(.*?)\1(?=\s|$)""", re.DOTALL)
 _PATTERN = re.compile(r"/((?:[^/\\]|\\.)*)(?:/(?=\s|$)|$)", re.DOTALL)
 _WORD = re.compile(r"\S+")

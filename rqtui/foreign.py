@@ -13,17 +13,21 @@ from typing import Any, ClassVar
 
 from rqtui.entries import HEAD_BYTES, Entries, Entry, digest_of
 from rqtui.errors import ServerError
-from rqtui.layout import Answers, Ask, Layout
+from rqtui.layout import Answers, Ask, Layout, typed, uncounted
 from rqtui.model import Count, Finding, Job, Page, Queue
 from rqtui.scripts import Answer
 
 LOOK_BACK = 1000  # entries of each place that are looked through for a digest nobody has seen here
+_TYPED_BYTES = 200  # nobody types a longer id; rqtui jobs lists it
 _FACTS = frozenset({"now_ms", "exact", "oldest_ms", "due_ms", "deadline_ms", "overdue", "expired", "workers", "paused"})
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Words for one kind of finding: `{number}` how many, `{id}` an example, `{key}` the key, `{queue}` the queue."""
+    """Words for one kind of finding: `{number}` how many, `{id}` an example, `{key}` the key, `{queue}` the queue.
+
+    In the remedy they are quoted for a shell, and `rqtui reap {queue}` names layout and options, too.
+    """
 
     severity: str
     text: str
@@ -46,6 +50,15 @@ class Foreign(Layout):
         return {}
 
     # -- derived --------------------------------------------------------------------------------------------------
+
+    def words(self, queue: str) -> str:
+        """`LAYOUT:NAME`, with its options where they are not the usual ones: without them it would be another queue."""
+        options, name = self.options_of(queue), typed(f"{self.name}:{queue}")
+        unusual = [n for n in options if n != self.queue_option and options[n] != self.defaults[n]]
+        if not unusual:
+            return name
+        spec = ",".join(f"{n}={options[n]}" for n in (self.queue_option, *unusual) if n)
+        return f"--layout {typed(f'{self.name}:{spec}')} {name}"
 
     def queue_ask(self, queue: str) -> Ask[Queue]:
         """What `counts` answers: a number per place, and what else it knows."""
@@ -71,7 +84,7 @@ class Foreign(Layout):
 
     def _queue(self, queue: str, answer: Answer | Exception) -> Queue:
         if isinstance(answer, ServerError):
-            return Queue(queue, self.name, error=str(answer))
+            return uncounted(queue, self.name, answer)
         if isinstance(answer, Exception):
             raise answer
         v: Mapping[str, Any] = answer.values
@@ -138,25 +151,25 @@ class Foreign(Layout):
 
     def _findings(self, queue: str, answer: Answer | Exception) -> tuple[Finding, ...]:
         if isinstance(answer, ServerError):
-            return ()  # the counts of the same tick say it
+            return uncounted(queue, self.name, answer).findings  # the key that the counts do not look at, or they too
         if isinstance(answer, Exception):
             raise answer
         found = []
         for row in rows_by_name(answer):
             fault = self.faults[row["kind"]]
             id: bytes = row["id"]
-            words = {
-                **{name: value for name, value in row.items() if name not in ("kind", "id")},
-                "id": id[:60].decode("utf-8", "backslashreplace"),
-                "queue": queue,
-            }
+            words = {**row, "id": id[:60].decode("utf-8", "backslashreplace"), "queue": queue}
+            # A remedy is pasted into a shell, and an id may hold anything.
+            quoted = {name: typed(value) if isinstance(value, str | bytes) else value for name, value in row.items()}
+            quoted |= {"id": typed(id) if len(id) <= _TYPED_BYTES else "ID", "queue": self.words(queue)}
+            remedy = fault.remedy.replace(f"{self.name}:{{queue}}", "{queue}")
             found.append(
                 Finding(
                     row["kind"].replace("_", "-"),
                     fault.severity,
                     queue,
                     fault.text.format(**words),
-                    fault.remedy.format(**words),
+                    remedy.format(**quoted),
                     (row["key"],) if row["key"] else (),
                     (id,) if id else (),
                 )

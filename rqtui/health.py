@@ -36,7 +36,7 @@ def severity(findings: list[Finding]) -> str:
 
 
 def _broken(queue: Queue, _rate: Rate) -> Iterator[Finding]:
-    if queue.error:
+    if queue.error and not any(finding.text == queue.error for finding in queue.findings):
         yield Finding("wrong-type", "critical", queue.name, queue.error)
 
 

@@ -7,12 +7,14 @@ the engine sends the asks of a whole tick in one round trip. What a layout can d
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
 from rqtui import scripts
 from rqtui.errors import RqtuiError, ServerError, Unknown, Unreachable, UsageError, WrongType
+from rqtui.ids import new_id
 from rqtui.model import Finding, Job, Outcome, Page, Place, Queue, Worker
 from rqtui.scripts import Answer, Call, Script
 from rqtui.verbs import VERBS, Verb, verb
@@ -43,6 +45,7 @@ class Layout:
     defaults: ClassVar[Mapping[str, str]] = {}
     queue_option: ClassVar[str] = ""  # the option that names the queue, where one does
     patterns: ClassVar[tuple[str, ...]] = ()  # Lua patterns of keys that tell of a queue, for the walk over all keys
+    learns_by_walk: ClassVar[bool] = False  # the walk tells it what no key of a queue does: who works on it
     loops_by_default: ClassVar[bool] = False  # its dispatcher and reaper may run unasked
     tells: ClassVar[frozenset[str]] = frozenset()  # of name, tried, error, worker: what it knows of a job
 
@@ -137,6 +140,10 @@ class Layout:
         id = row.get("id", b"")
         return id if isinstance(id, bytes) else str(id).encode("utf-8", "surrogateescape")
 
+    def words(self, queue: str) -> str:
+        """What means this queue on a command line."""
+        return typed(queue)
+
     # -- derived --------------------------------------------------------------------------------------------------
 
     def place(self, name: str) -> Place:
@@ -221,6 +228,8 @@ class Layout:
         if stray:
             raise UsageError(f"{self.name} keeps no {', '.join(stray)}; a job of it has {', '.join(columns)}.")
         made = [{**row, "body": self.encoded(bytes(row["body"]))} for row in rows]  # type: ignore[call-overload]
+        if "id" in columns:
+            made = [{"id": new_id(), **row} for row in made]
         call = self.call("enqueue", queue, {}, made)
         ids = [self.id_of(row) for row in made]
 
@@ -259,6 +268,24 @@ class Layout:
             lambda answers: [_read_one(script, job.id, answer) for job, answer in zip(jobs, answers, strict=True)],
             tuple(jobs),
         )
+
+
+def uncounted(queue: str, layout: str, error: ServerError) -> Queue:
+    """A queue that could not be counted, and why; a key of another program is named."""
+    found: tuple[Finding, ...] = ()
+    if isinstance(error, WrongType) and error.key:
+        remedy = "find out whose key it is; RENAME it, or choose another name for the queue"
+        found = (Finding("wrong-type", "critical", queue, str(error), remedy, (error.key,)),)
+    return Queue(queue, layout, workers=None, error=str(error), findings=found)
+
+
+def typed(word: str | bytes) -> str:
+    """A word as a shell reads it: quoted where it must be, bytes that are no text as `$'\\xff'`."""
+    raw = word if isinstance(word, bytes) else word.encode("utf-8", "surrogateescape")
+    text = raw.decode("utf-8", "backslashreplace")
+    if text.encode() == raw and text.isprintable():
+        return shlex.quote(text)
+    return "$'" + "".join(chr(b) if 32 <= b < 127 and b not in b"'\\" else f"\\x{b:02x}" for b in raw) + "'"
 
 
 def sources(script: Script) -> tuple[str, ...]:

@@ -20,10 +20,11 @@ from rqtui.durations import backoff_s
 from rqtui.errors import RqtuiError, ServerError, UsageError
 from rqtui.layout import Layout, heard
 from rqtui.model import Ref
+from rqtui.server import translated
 
 LOOK_S = 1.0  # the heads are looked at this often, in case something due sooner arrived
 LIMIT = 1000
-SLOW_MS = 5.0  # no batch keeps the server longer: the limit halves beyond, and doubles while full batches take half
+SLOW_MS = 4.0  # the limit halves beyond, and grows by half while full batches take half of it: none shall take 5 ms
 STEPS = 200  # that are remembered for the screen
 
 log = logging.getLogger("rqtui.loops")
@@ -172,7 +173,9 @@ def mover(
             carried[step.ref] = {name: value for name, value in step.values.items() if name in names}
         full = any(step.moved >= batch[0] or bool(step.values.get("more")) for step in steps)
         if limit is None and calls:
-            batch[0] = _adapted(batch[0], ms / len(calls), full)
+            cost_ms = ms if ms <= SLOW_MS else max(0.0, ms - _round_trip_ms(client))
+            busy = max(1, sum(step.moved > 0 for step in steps))
+            batch[0] = _adapted(batch[0], cost_ms / busy, full)
         waits = [step.next_ms / 1000 for step in steps if step.next_ms is not None and step.next_ms >= 0]
         return Round((*steps, *refused), ms, 0.0 if full else max(0.001, min([every_s, *waits])), full)
 
@@ -182,7 +185,15 @@ def mover(
 def _adapted(batch: int, ms: float, full: bool) -> int:
     if ms > SLOW_MS:
         return max(50, batch // 2)
-    return min(LIMIT, batch * 2) if full and ms < SLOW_MS / 2 else batch
+    return min(LIMIT, batch + batch // 2) if full and ms < SLOW_MS / 2 else batch
+
+
+def _round_trip_ms(client: Any) -> float:
+    """What the way to the server and back takes: no fault of the batch."""
+    with translated():
+        began = time.monotonic()
+        client.ping()
+        return (time.monotonic() - began) * 1000
 
 
 def _step(verb: str, ref: Ref, answer: scripts.Answer | Exception) -> Step:

@@ -38,6 +38,9 @@ def from_lost_reply(error: Exception, script: str, may_have_run: bool) -> RqtuiE
     """The connection broke before a reply came; `may_have_run` when a change had been handed over by then."""
     if "max number of clients" in str(error):
         return Unreachable("Redis has as many clients as it allows (maxclients); nothing was done.")
+    if may_have_run and isinstance(error, exceptions.InvalidResponse):
+        # fakeredis writes the error of a script with line breaks in it, which ends the protocol
+        return ServerError(f"{script}: it failed, and how cannot be read: {_text(error)} Look first what it did.")
     if may_have_run:
         return Unknown(f"{script}: its reply was lost: {_text(error)} Whether it happened is not known; look first.")
     return Unreachable(f"{script}: the connection to Redis broke: {_text(error)} Nothing was changed.")
@@ -64,10 +67,12 @@ def wrong_type(script: str, key: bytes | None, found: str = "", expected: str = 
     if key is None:
         return WrongType(f"{script}: one of its keys is of another type; another program uses it. Nothing was changed.")
     name = key.decode("utf-8", "backslashreplace")
-    return WrongType(
+    error = WrongType(
         f"{script}: key {name} holds a {found}, not a {expected}. Nothing was changed. "
         "Another program uses this name; choose another name for the queue."
     )
+    error.key = key.decode("utf-8", "surrogateescape")
+    return error
 
 
 def _denied(script: str, text: str) -> RqtuiError:

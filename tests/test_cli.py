@@ -83,6 +83,8 @@ def test_a_typing_error_names_the_nearest_command() -> None:
         "work",
         "dispatch",
         "reap",
+        "migrate",
+        "workers",
         "demo",
         "bench",
     ],

@@ -1,7 +1,6 @@
 """The command line as a contract: each documented line runs, with its exit code and the exact shape of its JSON.
 
-A shape is written as its document: a type or a tuple of types for a value, `ANY` for whatever a job's body holds, a
-list with one shape for any number of such. Keys may be added to a document, as the contract says; none may go.
+The shapes stand in `shapes.py`.
 """
 
 from __future__ import annotations
@@ -14,72 +13,12 @@ from typing import Any
 
 import pytest
 from redis import Redis
+from shapes import ACT, ATTEMPT, CHECK, DISPATCHED, HEALTH, JOB, LAYOUT, PAGE, PUT, REAPED, SNAPSHOT, TAKEN, VERB, fits
 from shell import Ran, process, shell
 
 from rqtui.client import Queue
 
-NONE = type(None)
-ANY = object()
 STATE = ("scheduled", "ready", "reserved", "done", "dead")
-
-JOB = {
-    "id": str,
-    "queue": str,
-    "layout": str,
-    "place": str,
-    "state": str,
-    "name": (str, NONE),
-    "due_at_ms": (int, NONE),
-    "deadline_at_ms": (int, NONE),
-    "token": (str, NONE),
-    "attempts": int,
-    "max_attempts": (int, NONE),
-    "worker": (str, NONE),
-    "error": (str, NONE),
-    "body": {"bytes": int, "encoding": str, "value": ANY},
-}
-ATTEMPT = {"start_at_ms": int, "end_at_ms": int, "worker": (str, NONE), "error": str}
-FINDING = {"kind": str, "severity": str, "queue": (str, NONE), "keys": [str], "ids": [str], "text": str, "remedy": str}
-COUNT = {"place": str, "state": str, "count": int, "exact": bool}
-QUEUE = {
-    "queue": str,
-    "layout": str,
-    "paused": bool,
-    "workers": int,
-    "oldest_ready_ms": (int, NONE),
-    "places": [COUNT],
-    "verdict": {"severity": str, "text": str},
-}
-SNAPSHOT = {"taken_at_ms": int, "server": {"url": str, "version": str}, "queues": [QUEUE]}
-PAGE = {"queue": str, "layout": str, "place": str, "total": int, "exact": bool, "next": (str, NONE), "jobs": [JOB]}
-HEALTH = {"severity": str, "findings": [FINDING]}
-CHECK = {"queue": str, "checked": int, "findings": [FINDING], "repaired": int}
-PUT = {"queue": str, "results": [{"id": str, "word": str}]}
-ACT = {"verb": str, "queue": str, "moved": int, "results": [{"id": str, "word": str, "text": str}]}
-TAKEN = {"verb": str, "queue": str, "moved": int, "results": [{"id": str, "word": str, "job": JOB}]}
-DISPATCHED = {"queue": str, "dispatched": int, "delayed": (int, NONE), "ready": (int, NONE), "backing_off_ms": int}
-REAPED = {"queue": str, "reaped": {"ready": int, "dead": int}, "next_ms": (int, NONE)}
-LAYOUT = {"layout": str, "places": list, "verbs": {"ack": {"from": ["reserved"], "to": ["done"]}}, "options": dict}
-
-
-def fits(value: Any, shape: Any, where: str = "document") -> None:
-    """Fails where `value` has not the shape; keys beyond it are fine."""
-    if shape is ANY:
-        return
-    if isinstance(shape, dict):
-        assert isinstance(value, dict), where
-        for name, part in shape.items():
-            assert name in value, f"{where}.{name} is missing"
-            fits(value[name], part, f"{where}.{name}")
-    elif isinstance(shape, list) and shape and isinstance(shape[0], type | dict):
-        assert isinstance(value, list), where
-        for number, each in enumerate(value):
-            fits(each, shape[0], f"{where}[{number}]")
-    elif isinstance(shape, type | tuple):
-        kinds = shape if isinstance(shape, tuple) else (shape,)
-        assert type(value) in kinds, f"{where} is {value!r}"  # not isinstance: a bool is no number here
-    else:
-        assert value == shape, f"{where} is {value!r}"
 
 
 @pytest.fixture
@@ -215,6 +154,16 @@ def test_a_page_tells_how_many_there_are_and_where_to_go_on(mail: Queue, url: st
     mail.put_many([{"body": n} for n in range(3)])
     page = shell(url, "jobs", "mail", "ready", "--limit", "2", "--json").json
     assert (page["total"], page["exact"], page["next"], len(page["jobs"])) == (4, True, "2", 2)
+
+
+def test_every_verb_of_every_layout_tells_where_it_takes_jobs_from_and_where_it_brings_them(url: str) -> None:
+    verbs = {each["layout"]: each["verbs"] for each in shell(url, "layouts", "--json").json}
+    assert {"native", "dispatcher", "redisched", "timeout_sets", "orizuru", "safe_pop"} <= set(verbs)
+    for each in verbs.values():
+        for verb in each.values():
+            fits(verb, VERB)
+    assert verbs["native"]["ack"] == {"from": ["reserved"], "to": ["done"], "text": verbs["native"]["ack"]["text"]}
+    assert "ack" not in verbs["dispatcher"]
 
 
 def test_a_job_that_is_not_there_is_exit_1_with_nothing_on_stdout(mail: Queue, url: str) -> None:

@@ -98,3 +98,13 @@ def test_bytes_that_are_no_text_do_not_break_a_filter() -> None:
     job = Job(b"\xff\xfe", "mail", "native", "ready", State.READY, b"\xff\xfe", body=b"\x80abc")
     assert parse("abc")(job)
     assert not parse("xyz")(job)
+
+
+def test_a_filter_finds_a_worker_by_name() -> None:
+    job = Job(b"a", "mail", "native", "reserved", State.RESERVED, b"a", worker="host-7:worker")
+    assert parse("worker:host-7")(job)
+    assert parse("HOST-7")(job)
+    assert not parse("worker:host-8")(job)
+    assert not parse("err:host-7")(job)
+    assert not parse("!worker:/^host-/")(job)
+    assert not parse("worker:host-7").reads_body

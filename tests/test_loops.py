@@ -196,17 +196,28 @@ def test_without_a_limit_the_batch_grows_while_it_is_quick(client: Redis, monkey
     Queue("mail", client).put_many([{"body": n, "delay": 60} for n in range(2000)])
     age(client, "mail", 61_000)
     work = dispatcher(client)
-    assert [work().moved for _ in range(4)] == [200, 400, 800, 600]
+    assert [work().moved for _ in range(5)] == [200, 300, 450, 675, 375]
 
 
 def test_without_a_limit_the_batch_shrinks_where_the_server_is_slow(
     client: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rqtui.loops.SLOW_MS", 0.0)
+    monkeypatch.setattr("rqtui.loops._round_trip_ms", lambda _client: 0.0)
     Queue("mail", client).put_many([{"body": n, "delay": 60} for n in range(1000)])
     age(client, "mail", 61_000)
     work = dispatcher(client)
     assert [work().moved for _ in range(4)] == [200, 100, 50, 50]
+
+
+def test_a_slow_way_to_the_server_is_no_slow_batch(client: Redis, url: str) -> None:
+    dispatcher(client)()  # the server knows the script from now on
+    Queue("mail", client).put_many([{"body": n, "delay": 60} for n in range(800)])
+    age(client, "mail", 61_000)
+    with Proxy(url, delay_s=0.03) as proxy, connect(proxy.url) as far:
+        far.ping()  # connected
+        work = dispatcher(far)
+        assert [work().moved for _ in range(2)] == [200, 300]
 
 
 def test_all_queues_go_in_one_round_trip(client: Redis, monkeypatch: pytest.MonkeyPatch) -> None:

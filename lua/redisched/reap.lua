@@ -1,6 +1,7 @@
 -- Take back expired leases: the jobs are due again. This is what the system's own programs call requeue.
 --
--- How often that happened to an id is kept for the thousand most frequent ones, so that a job which kills its workers shows.
+-- How often that happened is kept for the thousand ids that it happened to most, so that a job which kills its workers shows; of a
+-- batch the first hundred are noted: a thousand at once are no poison, and noting them took as long as moving them.
 -- `next_ms` is the time until the next lease expires, -1 without one.
 --
 -- moves    expired -> due
@@ -34,29 +35,29 @@ local function next_ms()
   return soonest
 end
 local has_ms = redis.call('ZCOUNT', queued, MS, '+inf') + redis.call('ZCOUNT', reserved, MS, '+inf') > 0
-local function is_ms(score) -- a score below 10^8 tells no unit: then that of the others
-  if unit ~= 'auto' then return unit == 'ms' end
-  return score >= 1e11 or (score < 1e8 and has_ms)
-end
-local ids, back = {}, {}
-for _, range in ipairs({{'-inf', now_s}, {MS, now}}) do
-  local over = #ids < limit and
-    redis.call('ZRANGEBYSCORE', reserved, range[1], range[2], 'WITHSCORES', 'LIMIT', 0, limit - #ids) or {}
-  for i = 1, #over, 2 do
-    ids[#ids + 1] = over[i]
-    back[#back + 1] = string.format('%.0f', is_ms(tonumber(over[i + 1])) and now_ms or math.floor(now_ms / 1000))
-    back[#back + 1] = over[i]
-  end
+local due_ms, due_s = string.format('%.0f', now_ms), string.format('%.0f', math.floor(now_ms / 1000))
+local low = has_ms and due_ms or due_s -- a score below 10^8 tells no unit: then that of the others
+local only = ({ms = due_ms, s = due_s})[unit]
+local ids, back, taken = {}, {}, {}
+for _, range in ipairs({{'-inf', '(100000000', low}, {'100000000', now_s, due_s}, {MS, now, due_ms}}) do
+  local over = #ids < limit and redis.call('ZRANGEBYSCORE', reserved, range[1], range[2], 'LIMIT', 0, limit - #ids) or {}
+  local due = only or range[3]
+  for _, id in ipairs(over) do ids[#ids + 1], back[#back + 1], back[#back + 2] = id, due, id end
+  if #over > 0 then taken[#taken + 1] = {range[1], #over} end
 end
 if #ids == 0 then return {'empty', next_ms()} end
 
 redis.call('ZREMRANGEBYRANK', reserved, 1, 0) -- frees nothing: a drain may go on over maxmemory
 redis.call('ZADD', queued, 'NX', unpack(back)) -- one that was put again meanwhile keeps its own due time
-redis.call('ZREM', reserved, unpack(ids))
+for _, range in ipairs(taken) do -- by rank: a third of what ZREM of as many ids takes
+  local from = range[1] == '-inf' and 0 or redis.call('ZCOUNT', reserved, '-inf', '(' .. range[1])
+  redis.call('ZREMRANGEBYRANK', reserved, from, from + range[2] - 1)
+end
 
-local times = redis.pcall('ZMSCORE', expiries, unpack(ids))
-for i, id in ipairs(ids) do back[2 * i - 1], back[2 * i] = (tonumber(times[i] or 0) or 0) + 1, id end
-redis.pcall('ZADD', expiries, unpack(back))
+local some = {unpack(ids, 1, math.min(#ids, 100))}
+local times, notes = redis.pcall('ZMSCORE', expiries, unpack(some)), {}
+for i, id in ipairs(some) do notes[2 * i - 1], notes[2 * i] = (tonumber(times[i] or 0) or 0) + 1, id end
+redis.pcall('ZADD', expiries, unpack(notes))
 local from = now_ms % math.max(1, redis.call('ZCARD', expiries)) -- a few of them, each time others: are they still jobs?
 for _, id in ipairs(redis.pcall('ZRANGE', expiries, from, from + 20)) do
   if redis.pcall('HEXISTS', jobs, id) == 0 then redis.pcall('ZREM', expiries, id) end

@@ -7,18 +7,17 @@ the lease that was seen then goes with the verb, so that a job which somebody el
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rqtui.commands import documents, output
+from rqtui.commands import documents, output, telling
 from rqtui.commands.fields import form_of
 from rqtui.commands.looking import QUEUE
-from rqtui.commands.session import DONE, REFUSED, Session, command
-from rqtui.errors import Refused, ServerError, UsageError
+from rqtui.commands.session import DONE, Session, command
+from rqtui.errors import Refused, UsageError, WrongType
 
 if TYPE_CHECKING:
     from rqtui.engine import Engine
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 
 BATCH = 1000  # what one call of a script takes at most
 LOOK_UP = 100  # jobs per round trip, when they are named by id
-ALREADY = frozenset({"already", "done", "empty", "exists", "fine"})  # not done now, since it is so: a success
 
 
 def register(app: typer.Typer) -> None:
@@ -88,7 +86,7 @@ def act(
     raw_ids = tuple(id.encode("utf-8", "surrogateescape") for id in ids or ())
     place = engine.layouts[ref.layout].place(place).name if place else ""
     request = Request(ref, raw_ids, place, expression, everything, limit, dry_run, yes)
-    form = form_of(script, fields or [])
+    form = form_of(script, fields or [], engine.layouts[ref.layout].options)
     if force:
         _need(script, "force", "--force")
         form["force"] = True
@@ -143,21 +141,27 @@ def _act_on_jobs(session: Session, engine: Engine, request: Request, script: Scr
         return _write_dry_run(session, engine, request, script, jobs)
     if jobs:
         _be_sure(request, script, len(jobs))
-    outcomes: list[Outcome] = []
+    outcomes = [telling.gone(script, job) for job in jobs if not job.place and _asks_where(script)]
+    asked = [job for job in jobs if job.place or not outcomes]
     with output.progress(script.name, len(jobs)) as bar:
-        for chunk in engine.acts(script.name, request.ref, jobs, form) if jobs else ():
+        for chunk in engine.acts(script.name, request.ref, asked, form) if asked else ():
             outcomes += chunk
             bar.step(len(chunk))
     order = {job.id: number for number, job in enumerate(jobs)}  # chunks go by place
     outcomes.sort(key=lambda outcome: order[outcome.id])
-    return _write(session, request, script, outcomes, sum(outcome.moved for outcome in outcomes))
+    return telling.write(session, request.ref, script, outcomes, sum(outcome.moved for outcome in outcomes))
+
+
+def _asks_where(script: Script) -> bool:
+    """Whether it must be told where a job stands, or all its bytes: then it cannot be asked about one nobody sees."""
+    return any(arg.name in ("place", "member") and not arg.optional for arg in (*script.args, *script.each))
 
 
 def _act_on_place(session: Session, engine: Engine, request: Request, script: Script, form: dict[str, object]) -> int:
     """Takes what stands in the place now, a chunk at a time: it need not fit into one page, or into a sample."""
     page = engine.page(request.ref, request.place, 0, 1)
     if page.error:
-        raise ServerError(page.error)
+        raise WrongType(page.error)
     total = page.total if page.of is None else page.of
     if total:
         _be_sure(request, script, total)
@@ -166,7 +170,7 @@ def _act_on_place(session: Session, engine: Engine, request: Request, script: Sc
         for chunk in engine.acts_on_place(script.name, request.ref, request.place, form) if total else ():
             outcomes += chunk
             bar.step(len(chunk))
-    return _write(session, request, script, outcomes, sum(outcome.moved for outcome in outcomes))
+    return telling.write(session, request.ref, script, outcomes, sum(outcome.moved for outcome in outcomes))
 
 
 def _named(engine: Engine, request: Request) -> list[Job]:
@@ -235,13 +239,13 @@ def _write_dry_run(session: Session, engine: Engine, request: Request, script: S
 
     def would(job: Job) -> Outcome:
         if not job.place:
-            return Outcome(script.name, job.id, "gone", "no such job")
+            return telling.gone(script, job)
         if not layout.can(script.name, job.place):
             return Outcome(script.name, job.id, "wrong_place", f"it is {job.place}, where {script.name} takes none")
         return Outcome(script.name, job.id, "would", f"it is {job.place}; {script.name} would be asked for")
 
     outcomes = [would(job) for job in jobs]
-    return _write(session, request, script, outcomes, 0, extra={"dry_run": True})
+    return telling.write(session, request.ref, script, outcomes, 0, extra={"dry_run": True})
 
 
 # ── on a queue, a place, workers ─────────────────────────────────────────────────────────────────────────────
@@ -266,21 +270,21 @@ def _act_on_queue(session: Session, engine: Engine, request: Request, script: Sc
     if request.is_dry_run:
         what = request.place or request.ref.queue
         outcomes = [Outcome(script.name, b"", "would", f"{script.name} would be asked for on {what}")]
-        return _write(session, request, script, outcomes, 0, extra={"dry_run": True})
+        return telling.write(session, request.ref, script, outcomes, 0, extra={"dry_run": True})
     _be_sure(request, script, None)
     if is_about_workers:
         outcomes = [
             one for id in request.ids for one in engine.act(script.name, request.ref, (), {**form, "worker": id})
         ]
-        return _write(session, request, script, outcomes, 0)
+        return telling.write(session, request.ref, script, outcomes, 0)
     if {column.name for column in script.each} == {"name", "value"}:
         outcomes = _configure(engine, request, script, form)
-        return _write(session, request, script, outcomes, 0)
+        return telling.write(session, request.ref, script, outcomes, 0)
     outcome = _in_batches(engine, request, script, form)
     if takes_place and request.everything and outcome.word == script.done_word:
         engine.retire(request.ref)
     moved = outcome.values.get("moved")
-    return _write(session, request, script, [outcome], moved if isinstance(moved, int) else 0)
+    return telling.write(session, request.ref, script, [outcome], moved if isinstance(moved, int) else 0)
 
 
 def _configure(engine: Engine, request: Request, script: Script, form: dict[str, object]) -> list[Outcome]:
@@ -326,6 +330,7 @@ def _in_batches(engine: Engine, request: Request, script: Script, form: dict[str
 def _take(session: Session, engine: Engine, request: Request, script: Script, form: dict[str, object]) -> int:
     """Hands out jobs: the results carry each with its body; none is no failure."""
     from rqtui import scripts
+    from rqtui.layout import sources, targets
 
     if request.ids or request.place or request.expression is not None or request.everything:
         raise UsageError(f"{script.name} takes the next jobs, whichever they are: --limit N is all it can be told.")
@@ -338,12 +343,15 @@ def _take(session: Session, engine: Engine, request: Request, script: Script, fo
     layout = engine.layouts[request.ref.layout]
     call = layout.call(script.name, request.ref.queue, {**form, "limit": limit})
     answer = scripts.run(engine.client, call)
-    jobs = layout.taken(request.ref.queue, answer)
+    place = layout.place((targets(script) or sources(script))[0])  # what is pulled stands there no more, or never did
+    jobs = [replace(job, place=place.name, state=place.state) for job in layout.taken(request.ref.queue, answer)]
+    if place.state != "reserved":
+        jobs = [replace(job, deadline_ms=None, token=b"") for job in jobs]
     if not jobs:
         output.say(f"{request.ref.queue}: {answer.text}.")
     if session.as_json:
         results = [{**documents.id_fields(job.id), "word": answer.word, "job": documents.job(job)} for job in jobs]
-        output.write_json(_document(request, script, len(jobs), results))
+        output.write_json(telling.document(request.ref, script, len(jobs), results))
     elif jobs:
         from rqtui.tui.display import body_view
 
@@ -357,37 +365,6 @@ def _take(session: Session, engine: Engine, request: Request, script: Script, fo
         ]
         output.write_table(("id", "token", "body"), rows)
     return DONE
-
-
-# ── words ────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _document(request: Request, script: Script, moved: int, results: list[dict[str, Any]]) -> dict[str, Any]:
-    return {"verb": script.name, "queue": documents.text(request.ref.queue), "moved": moved, "results": results}
-
-
-def _write(
-    session: Session,
-    request: Request,
-    script: Script,
-    outcomes: Sequence[Outcome],
-    moved: int,
-    extra: dict[str, Any] | None = None,
-) -> int:
-    succeeded = {script.done_word, "would", *ALREADY}
-    if session.as_json:
-        output.write_json({**_document(request, script, moved, documents.outcomes(outcomes)), **(extra or {})})
-    else:
-        if len(outcomes) <= 50:  # a screenful
-            rows = [[documents.text(o.id) or request.ref.queue, o.word, o.text] for o in outcomes]
-            output.write_table(("id", "answer", "meaning"), rows)
-        words = Counter(outcome.word for outcome in outcomes)
-        if moved > words[script.done_word]:  # a verb on a place answers once for all of them
-            words = Counter({script.done_word: moved})
-        output.say(
-            f"{script.name}: " + (" · ".join(f"{number} {word}" for word, number in words.items()) or "no job matches")
-        )
-    return DONE if all(outcome.word in succeeded for outcome in outcomes) else REFUSED
 
 
 def _need(script: Script, field: str, option: str) -> None:

@@ -171,22 +171,26 @@ def worker(ref: Ref, found: Worker, now_ms: int) -> dict[str, Any]:
     }
 
 
-def finding(found: Finding) -> dict[str, Any]:
-    """FINDING of the command line's page; the remedy is a command where the screen has a key."""
+def finding(found: Finding, words: str, layout: str | None = None) -> dict[str, Any]:
+    """FINDING of the command line's page; the remedy is a command where the screen has a key.
+
+    `words` are what means the queue on a command line.
+    """
     return {
         "kind": found.kind,
         "severity": found.severity,
         "queue": text(found.queue) or None,
+        "layout": layout,
         "keys": [text(key) for key in found.keys],
         "ids": [text(id) for id in found.ids],
         "text": text(found.text),
-        "remedy": remedy(found),
+        "remedy": text(remedy(found, words)),
     }
 
 
-def remedy(found: Finding) -> str:
+def remedy(found: Finding, words: str) -> str:
     """What to do about it from a shell."""
-    return _REMEDIES[found.kind].format(queue=text(found.queue)) if found.kind in _REMEDIES else found.remedy
+    return _REMEDIES[found.kind].format(queue=words) if found.kind in _REMEDIES else found.remedy
 
 
 def outcomes(found: Sequence[Outcome]) -> list[dict[str, Any]]:

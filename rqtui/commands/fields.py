@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from rqtui.errors import UsageError
+from rqtui.verbs import VERBS
 
 if TYPE_CHECKING:
     from rqtui.scripts import Arg, Script
@@ -15,9 +16,15 @@ OURS = frozenset({"now_ms", "id", "token", "member", "place", "limit", "force"})
 YES, NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off", "")
 
 
-def form_of(script: Script, given: Sequence[str]) -> dict[str, object]:
-    """`--set field=value` by the header's types; a field `…_ms` takes a duration, and may be named without `_ms`."""
-    args = {arg.name: arg for arg in (*script.args, *script.each) if arg.name not in OURS}
+def form_of(script: Script, given: Sequence[str], options: Collection[str] = ()) -> dict[str, object]:
+    """`--set field=value` by the header's types; a field `…_ms` takes a duration, and may be named without `_ms`.
+
+    `options` of the layout are no fields, unless a verb asks for them: one call under another prefix would lock other
+    names than the workers look at.
+    """
+    asked = {field.name for row in VERBS for field in row.form}
+    hidden = OURS | (set(options) - asked)
+    args = {arg.name: arg for arg in (*script.args, *script.each) if arg.name not in hidden}
     if {"name", "value"} <= set(args):
         return dict(_setting(each) for each in given)
     form: dict[str, object] = {}

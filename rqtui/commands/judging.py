@@ -10,7 +10,7 @@ import typer
 from rqtui.commands import documents, output
 from rqtui.commands.looking import QUEUE, QUEUES, note_if_unknown
 from rqtui.commands.session import DONE, REFUSED, Session, command
-from rqtui.errors import RqtuiError, ServerError, UsageError
+from rqtui.errors import RqtuiError, UsageError, WrongType
 
 if TYPE_CHECKING:
     from rqtui.engine import Engine
@@ -41,35 +41,39 @@ def health(session: Session, queues: QUEUES = None) -> int:
     Example: rqtui health mail --json
     """
     from rqtui import health as judge
-    from rqtui.model import Focus
+    from rqtui.model import Focus, Ref
 
     try:
         engine = session.engine(discover=not queues)
         counted = engine.snapshot(Focus(queues=tuple(session.queues(engine, queues or ()))))
-        found = [finding for queue in counted.queues for finding in queue.findings]
-        found += judge.server_findings(engine.client)
+        server = judge.server_findings(engine.client)
     except RqtuiError:
         if session.as_json:
             output.write_json({"severity": "unknown", "findings": []})
         raise
     for queue in counted.queues if queues else ():
         note_if_unknown(queue)
-    severity = judge.severity(found)
+    refs = [Ref(queue.layout, queue.name) for queue in counted.queues]
+    severity = judge.severity([*server, *(finding for queue in counted.queues for finding in queue.findings)])
+    pairs = [(ref, queue.findings) for ref, queue in zip(refs, counted.queues, strict=True)]
     if session.as_json:
-        output.write_json({"severity": severity, "findings": [documents.finding(finding) for finding in found]})
+        found = [documents.finding(one, engine.words(ref), ref.layout) for ref, each in pairs for one in each]
+        found += [documents.finding(one, "") for one in server]
+        output.write_json({"severity": severity, "findings": found})
     else:
-        output.write_lines([severity, *_sentences(found)])
+        lines = [line for ref, each in pairs for line in _sentences(each, engine.words(ref))]
+        output.write_lines([severity, *lines, *_sentences(server, "")])
     return HEALTH_CODES[severity]
 
 
-def _sentences(found: Sequence[Finding]) -> list[str]:
+def _sentences(found: Sequence[Finding], words: str) -> list[str]:
     from rqtui.tui.display import safe
 
     lines = []
     for finding in found:
         ids = "".join(f" {safe(id)}:" for id in finding.ids)
         where = f"{finding.queue}: " if finding.queue else ""
-        todo = documents.remedy(finding)
+        todo = documents.remedy(finding, words)
         text = f"{safe(where)}{ids} {safe(finding.text)}".replace("  ", " ").strip()
         lines.append(f"{finding.severity:<8}  {text}{f' · {safe(todo)}' if todo else ''}")
     return lines
@@ -94,20 +98,23 @@ def check(
         mended, repaired_ids = found, _repair(engine, ref, found)
         checked, found = _walk(engine, ref)
         mended = [finding for finding in mended if finding.ids[0] in repaired_ids]
+    words = engine.words(ref)
     repaired = len({id for finding in mended for id in finding.ids})
     if session.as_json:
         document = {
             "queue": documents.text(ref.queue),
             "checked": checked,
-            "findings": [documents.finding(finding) for finding in found],
+            "findings": [documents.finding(finding, words, ref.layout) for finding in found],
             "repaired": repaired,
         }
         if repair:
-            document["mended"] = [documents.finding(finding) for finding in mended]
+            document["mended"] = [documents.finding(finding, words, ref.layout) for finding in mended]
         output.write_json(document)
     else:
         mended_note = f", {repaired} mended" if repair else ""
-        output.write_lines([f"{checked} jobs looked at{mended_note}, {len(found)} left to mend", *_sentences(found)])
+        output.write_lines(
+            [f"{checked} jobs looked at{mended_note}, {len(found)} left to mend", *_sentences(found, words)]
+        )
     return REFUSED if found else DONE
 
 
@@ -119,7 +126,7 @@ def _walk(engine: Engine, ref: Ref) -> tuple[int, list[Finding]]:
     places = {place.name for place in layout.places}
     counted = engine.snapshot(Focus(queues=(ref,))).queues[0]
     if counted.error:
-        raise ServerError(counted.error)
+        raise WrongType(counted.error)
     note_if_unknown(counted)
     checked, found = 0, {}
     with output.progress("checking", sum(count.count for count in counted.counts)) as bar:
@@ -128,7 +135,7 @@ def _walk(engine: Engine, ref: Ref) -> tuple[int, list[Finding]]:
                 checked += number
                 bar.step(number)
             for id, kind, where in rows:
-                finding = _finding(layout, ref, id, kind.replace("_", "-"), where)
+                finding = _finding(layout, ref, id, kind.replace("_", "-"), where, engine.words(ref))
                 found[id, finding.kind] = finding  # SCAN may show an entry twice
     return checked, list(found.values())
 
@@ -149,7 +156,7 @@ def _steps(engine: Engine, ref: Ref) -> Iterator[tuple[str, int, list[tuple[byte
         walk, cursor = answer.values["walk"], answer.values["cursor"]
 
 
-def _finding(layout: Layout, ref: Ref, id: bytes, kind: str, where: str) -> Finding:
+def _finding(layout: Layout, ref: Ref, id: bytes, kind: str, where: str, words: str) -> Finding:
     from rqtui.model import Finding
 
     severity, sentence = _SENTENCES.get(kind, ("warning", kind))
@@ -160,7 +167,7 @@ def _finding(layout: Layout, ref: Ref, id: bytes, kind: str, where: str) -> Find
         severity,
         ref.queue,
         sentence.format(where=" and ".join(names)),
-        f"rqtui check {ref.queue} --repair",
+        f"rqtui check {words} --repair",
         tuple(keys.get(name, name) for name in names),
         (id,),
     )

@@ -12,7 +12,7 @@ import typer
 from rqtui.commands import documents, output
 from rqtui.commands.session import DONE, REFUSED, Session, command
 from rqtui.durations import backoff_s
-from rqtui.errors import ServerError, UsageError
+from rqtui.errors import ServerError, UsageError, WrongType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -139,7 +139,9 @@ def jobs(
     ] = None,
     expression: Annotated[
         str | None,
-        typer.Option("--filter", metavar="EXPR", help="text /re/ !term id:x job:x err:x body:x, all must match."),
+        typer.Option(
+            "--filter", metavar="EXPR", help="text /re/ !term id:x job:x err:x worker:x body:x, all must match."
+        ),
     ] = None,
 ) -> int:
     """The jobs of a place, in its order.
@@ -188,7 +190,7 @@ def _page(engine: Engine, ref: Ref, place: str, limit: int, offset: int, accepts
             size = min(PAGE, budget - looked) if accepts else min(PAGE, limit - len(found))
             page = engine.page(ref, place, looked, size, documents.BODY_BYTES)
             if page.error:
-                raise ServerError(page.error)
+                raise WrongType(page.error)  # any other error was raised by the engine
             bar.total = page.total
             for job in page.jobs:
                 looked += 1

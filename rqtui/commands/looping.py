@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,7 +20,7 @@ import typer
 from rqtui.commands import documents, output
 from rqtui.commands.looking import QUEUES
 from rqtui.commands.session import AWAY, DONE, INTERRUPTED, REFUSED, Session, command
-from rqtui.errors import UsageError
+from rqtui.errors import ServerError, UsageError
 
 if TYPE_CHECKING:
     from rqtui.engine import Engine
@@ -134,6 +134,9 @@ def _loop(
         if not any(arg.name == name for layout in able for arg in layout.script(verb).args):
             raise UsageError(f"--{name} is nothing for {', '.join(layout.name for layout in able)}.")
     refs = _Wanted(engine, verb, queues or ())
+    with suppress(ServerError):  # it is away: the loop says so, and waits for it
+        for name in queues or ():
+            refs.check(engine.find(name) if name.partition(":")[0] in engine.layouts else engine.seek(name))
     report.refs = refs
     work = mover(verb, engine.client, engine.layouts, refs, limit=limit, every_s=every_s or LOOK_S, args=args)
     loop = Loop(verb, work, report)
@@ -172,9 +175,14 @@ class _Wanted:
             self._named = [self._engine.seek(name) for name in self.names]
             self._due_s = time.monotonic() + DISCOVER_S
         for ref in self._named:
-            if not self._engine.layouts[ref.layout].can(self._verb):
-                raise UsageError(f"{ref}: the layout {ref.layout} needs no {self._verb}.")
+            self.check(ref)
         return self._named or [ref for ref in self._engine.refs if self._engine.layouts[ref.layout].is_asked]
+
+    def check(self, ref: Ref) -> None:
+        """Raises UsageError for a queue of a system that has no such loop."""
+        layout = self._engine.layouts[ref.layout]
+        if not layout.can(self._verb):
+            raise UsageError(f"{ref}: no {self._verb} is needed in {layout.name}; nothing waits for one.")
 
     def _is_foreign(self) -> bool:
         return any(layout.is_asked and not layout.loops_by_default for layout in self._engine.layouts.values())

@@ -101,8 +101,6 @@ class _Other:
     def __init__(self, engine: Engine, ref: Ref) -> None:
         self.name = ref.queue
         self._engine, self._ref = engine, ref
-        script = engine.layouts[ref.layout].script("enqueue")
-        self._has_ids = any(column.name == "id" for column in script.each)
 
     def put(self, **described: Any) -> Put:
         """One job; the answer says what it is called there."""
@@ -121,15 +119,13 @@ class _Other:
 
     def _send(self, items: list[dict[str, Any]]) -> list[Put]:
         from rqtui.client import Put, columns
-        from rqtui.ids import new_id
 
         rows = []
         for item in items:
             given = dict(item)
             row: dict[str, Any] = {"body": given.pop("body")}
-            id = given.pop("id", None)
-            if id is not None or self._has_ids:
-                row["id"] = new_id() if id is None else id
+            if "id" in given:
+                row["id"] = given.pop("id")
             rows.append({**row, **columns(given)})
         outcomes = self._engine.ask(self._engine.layouts[self._ref.layout].put_ask(self.name, rows))
         for outcome in outcomes:

@@ -71,7 +71,8 @@ class Session:
         client = connect(self.settings.url)
         if reached:
             reach(client, self.settings.url)  # here what is wrong is said best: which host, and what to do
-        engine = Engine(client, made, self.settings.read_only)
+        others = set(layouts.names()) - {layout.name for layout in made}
+        engine = Engine(client, made, self.settings.read_only, others)
         if discover:
             for _chunk in engine.discover():
                 pass

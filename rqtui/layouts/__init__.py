@@ -49,5 +49,7 @@ def _options(spec: str) -> dict[str, str]:
         key, equals, value = part.partition("=")
         if not equals:
             raise UsageError(f'layout {name}: "{part}" is not key=value.')
+        if key.strip() in options:
+            raise UsageError(f"layout {name}: {key.strip()} stands there twice; --layout may be repeated instead.")
         options[key.strip()] = value.strip()
     return options

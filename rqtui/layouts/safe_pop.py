@@ -39,22 +39,22 @@ class SafePop(Foreign):
         "undecodable": Fault(
             "warning",
             "entries that are no id and no id|unix seconds: {number}, such as {id}; a worker that pops one dies of it",
-            "rqtui act delete {queue} ID --yes removes one; an id must not hold a |",
+            "rqtui act delete {queue} {id} --yes removes one; an id must not hold a |",
         ),
         "orphan_done_mark": Fault(
             "warning",
             "done marks of no job that was handed out: {number}, such as {id}; they swallow later jobs of those ids",
-            "SREM {key} ID, unless a worker holds it just now",
+            "redis-cli SREM {key} {id}, unless a worker holds it just now",
         ),
         "ghost": Fault(
             "warning",
             "jobs whose data has expired: {number}, such as {id}; it is kept for a day, however slow the queue",
-            "rqtui act delete {queue} ID --yes, and put them again",
+            "rqtui act delete {queue} {id} --yes, and put them again",
         ),
         "two_places": Fault(
             "warning",
             "ids that stand in the list twice: {number}, such as {id}; the two share their data and their done mark",
-            "rqtui act delete {queue} ID --yes removes one of the two entries; the data stays for the other",
+            "rqtui act delete {queue} {id} --yes removes one of the two entries; the data stays for the other",
         ),
         "wrong_type": Fault(
             "warning",

@@ -60,7 +60,7 @@ class TimeoutSets(Sampled):
             "warning",
             "items that stand in {key} and in another set as well, {number} of those looked at, such as {id}: added "
             "again while they ran, or after they were done",
-            "rqtui act delete timeout_sets:{queue} --place todos --filter id:{id} takes it out of there; rqtui put "
+            "rqtui act delete timeout_sets:{queue} --place todos --filter id:/^{id}$/ takes it out of there; rqtui put "
             "adds none twice",
         ),
         "undecodable": Fault(

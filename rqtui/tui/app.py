@@ -203,6 +203,10 @@ class Cockpit(Changes, Frame, Served, App[None]):
         """What a verb would act on now."""
         return self.view.target() if self.view else Target()
 
+    def system_of(self, ref: Ref) -> str:
+        """Which system a queue belongs to, where that is worth a word: it is another one than ours."""
+        return "" if self.layouts[ref.layout].loops_by_default else ref.layout
+
     def is_pictured(self, ref: Ref, id: bytes) -> bool:
         """Whether the last picture was asked for this job."""
         return self._pictured.job == (ref, id)
@@ -293,11 +297,13 @@ class Cockpit(Changes, Frame, Served, App[None]):
         if ref is None:
             return
         self._roster = None
+        queue = self.target().queue
+        has_list = queue is None or queue.workers is not None
 
         def page() -> Content:
             self.ticker.call("workers", lambda engine: engine.workers(ref))
             now_ms = self.snapshot.taken_ms if self.snapshot else 0
-            return help.workers_page(self._roster, now_ms)
+            return help.workers_page(self._roster, now_ms, has_list)
 
         self._show_page(f"workers: {display.safe(ref.queue)}", page)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
@@ -24,17 +24,20 @@ if TYPE_CHECKING:
 WIDE = 120
 WITH_DETAIL = 140
 ALL_PLACES = 200  # five panes and a detail need that much to be read; below, done is shown while it is current
+FEW_PLACES = 4  # these have room side by side, also done
 MARGIN = 20  # rows loaded beyond what is seen, so that a key finds them there
 
 
 class Pane(Table):
     """The jobs of one place."""
 
-    def __init__(self, ref: Ref, place: Place, tells: frozenset[str]) -> None:
-        super().__init__(
-            jobs.columns(place.state, jobs.LONG_ID, tells), empty=jobs.EMPTY[place.state], id=f"pane-{place.name}"
-        )
-        self.ref, self.place, self.tells = ref, place, tells
+    def __init__(self, ref: Ref, place: Place, tells: frozenset[str], empty: str, late_at: int = 0) -> None:
+        """`late_at`: the key of the pane with the expired ones of this state, when that is another."""
+        self._told = jobs.told((), tells, 0)
+        super().__init__(jobs.columns(place.state, jobs.LONG_ID, self._told), empty=empty, id=f"pane-{place.name}")
+        self.ref, self.place, self.tells, self.late_at = ref, place, tells, late_at
+        self._says_empty = empty
+        self._has_shown = False
         self.offset_wanted = 0
         self.limit_wanted = 0
         self.whole_place = False
@@ -46,7 +49,7 @@ class Pane(Table):
         """How much of an id is shown; the next page has it."""
         if cells != self._id_cells:
             self._id_cells = cells
-            self.set_columns(jobs.columns(self.place.state, cells, self.tells))
+            self.set_columns(jobs.columns(self.place.state, cells, self._told))
 
     def wish(self) -> PageWish:
         """The page that it needs now."""
@@ -60,9 +63,20 @@ class Pane(Table):
         self.jobs = {id: job for id, job in self.jobs.items() if id in keep}
         self.jobs.update((job.id, job) for job in page.jobs)
         self.page = page
-        self.empty = page.error or jobs.EMPTY[self.place.state]
-        rows = [jobs.row(job, now_ms, self._id_cells, self.tells) for job in page.jobs]
+        self.empty = page.error or self._says_empty
+        self._learn(page.jobs, now_ms)
+        rows = [jobs.row(job, now_ms, self._id_cells, self._told) for job in page.jobs]
         self.update(rows, page.total, page.offset)
+
+    def _learn(self, seen: Sequence[Job], now_ms: int) -> None:
+        """Columns that no job has anything for go with the first page of jobs; what later ones have comes back."""
+        if not seen:
+            return
+        told = jobs.told(seen, self.tells, now_ms) | (self._told if self._has_shown else frozenset())
+        self._has_shown = True
+        if told != self._told:
+            self._told = told
+            self.set_columns(jobs.columns(self.place.state, self._id_cells, told))
 
     def action_unmark_all(self) -> None:
         """Chooses nothing, neither marked jobs nor the whole place."""
@@ -102,10 +116,19 @@ class Board(View):
     def compose_view(self) -> ComposeResult:
         """The panes and the detail, next to each other; what does not fit is hidden."""
         with Horizontal(id="panes"):
-            for place in self.layout_of_queue.places:
-                yield Pane(self.ref, place, self.layout_of_queue.tells)
+            yield from self._made()
             with VerticalScroll(id="detail", classes="pane", can_focus=False):
                 yield Text("", id="detail-text")
+
+    def _made(self) -> Iterator[Pane]:
+        """A pane per place; of two places of reserved jobs the second holds those whose lease is over."""
+        system, may_change = self.layout_of_queue, not self.cockpit.settings.read_only
+        reserved = [number for number, place in enumerate(system.places, 1) if place.state is State.RESERVED]
+        late = reserved[-1] if len(reserved) > 1 else 0
+        for number, place in enumerate(system.places, 1):
+            empty = jobs.empty(place, number == late, may_change=may_change)
+            late_at = late if number in reserved[:-1] else 0
+            yield Pane(self.ref, place, system.tells, empty, late_at)
 
     def on_mount(self) -> None:
         """The focus begins on ready."""
@@ -126,13 +149,14 @@ class Board(View):
     def _shown(self) -> list[Pane]:
         if self.size.width < WIDE:
             return [self.pane()]
-        narrowed = self.size.width < ALL_PLACES
+        narrowed = self.size.width < ALL_PLACES and len(self.layout_of_queue.places) > FEW_PLACES
         return [
             pane for pane in self.panes() if not narrowed or pane is self.pane() or pane.place.state is not State.DONE
         ]
 
-    def _count(self, place: Place) -> int:
-        return self._queue.count(place.name) if self._queue else 0
+    def _count(self, place: Place, width: int = 8) -> str:
+        counted = next((c for c in self._queue.counts if c.place == place.name), None) if self._queue else None
+        return display.count(counted.count, counted.exact, width) if counted else display.ZERO
 
     def _arrange(self) -> None:
         shown = self._shown()
@@ -146,23 +170,26 @@ class Board(View):
         is_wide = self.size.width >= WIDE
         for number, pane in enumerate(self.panes(), 1):
             if is_wide:
-                count = self._count(pane.place)
                 hue = f"state-{pane.place.state}"
                 pane.set_title(
                     Piece(f" {number} ", "muted"),
                     Piece(pane.place.name, hue),
-                    Piece(f" {display.count(count)} ", "strong"),
+                    Piece(f" {self._count(pane.place)} ", "strong"),
                 )
             elif pane is self.pane():
                 pane.set_title(*self._tabs())
             pane.set_subtitle(*self._below(pane))
 
     def _tabs(self) -> list[Piece]:
+        """The places by their keys; with their counts where the line above, which counts by state, cannot say them."""
         pieces = []
+        has_own_names = any(pane.place.name != pane.place.state for pane in self.panes())
         for number, pane in enumerate(self.panes(), 1):
             is_current = pane is self.pane()
             pieces.append(Piece(f" {number} ", "accented" if is_current else "muted"))
             pieces.append(Piece(pane.place.name + " ", f"state-{pane.place.state}" if is_current else "muted"))
+            if has_own_names:
+                pieces.append(Piece(self._count(pane.place, 6) + " ", "strong" if is_current else "muted"))
         return pieces
 
     def _below(self, pane: Pane) -> list[Piece]:
@@ -177,7 +204,7 @@ class Board(View):
             words.append(Piece(f"{len(pane.marks)} marked" + (f", {gone} gone" if gone else ""), "accented"))
         if self.is_frozen:
             words.append(Piece("frozen: p", "accented"))
-        words += [Piece(hint, style) for hint, style in jobs.hints(self._queue, pane.place.state)]
+        words += [Piece(hint, style) for hint, style in jobs.hints(self._queue, pane.place.state, pane.late_at)]
         if total and pane.page and pane.page.of is not None:
             words.append(Piece(f"a sample of {display.count(pane.page.of, width=12)}", "muted"))
         if total and pane is self.pane():
@@ -227,12 +254,12 @@ class Board(View):
             text.show(Content.styled("no job under the cursor", "$muted"))
             return
         encoding, body = jobs.body(job, detail.content_size.width)
+        life = jobs.life_line(job, max(20, detail.content_size.width))
         text.show(
             Content("\n").join(
                 [
-                    jobs.properties(job, snapshot.taken_ms),
-                    Content(),
-                    jobs.life_line(job, max(20, detail.content_size.width)),
+                    jobs.properties(job, snapshot.taken_ms, self.layout_of_queue.tells),
+                    *([Content(), life] if life else []),
                     Content.assemble("\n", ("body", "b $strong"), (f"  {encoding}", "$muted")),
                     body,
                 ]
@@ -253,7 +280,9 @@ class Board(View):
 
     def second_line(self, width: int) -> chrome.Sides:
         """The queue's counts, and how fast it goes."""
-        return chrome.queue_line(self._queue, self._rate, width) if self._queue else super().second_line(width)
+        if self._queue is None:
+            return super().second_line(width)
+        return chrome.queue_line(self._queue, self._rate, width, self.cockpit.system_of(self.ref))
 
     def dim(self, is_dim: bool) -> None:
         """The connection is lost, or back."""

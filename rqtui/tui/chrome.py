@@ -158,13 +158,14 @@ def loop_words(name: str, loop: Loop, is_on: bool, is_short: bool) -> Content:
     )
 
 
-def queue_line(queue: Queue, rate: Rate, width: int) -> Sides:
-    """The second line on a board: the states' counts, and how fast it goes."""
+def queue_line(queue: Queue, rate: Rate, width: int, system: str = "") -> Sides:
+    """The second line on a board: the queue and its `system`, the states' counts, and, where it counts, how fast."""
     name = Content.styled(display.elide_middle(display.safe(queue.name), max(12, width // 4)), "b $strong")
     paused = Content.styled("   paused", "$state-reserved") if queue.paused else Content()
     drains = rate.drains_s(queue.count_in(State.READY))
-    in_ = Content.assemble(("in ", "$muted"), display.rate(rate.in_s))
-    out = Content.assemble(("out ", "$muted"), display.rate(rate.out_s))
+    named = Content.assemble(name, (f"  {system}", "$muted")) if system else name
+    in_ = Content.assemble(("in ", "$muted"), display.rate(rate.in_s)) if "in" in queue.counters else Content()
+    out = Content.assemble(("out ", "$muted"), display.rate(rate.out_s)) if "out" in queue.counters else Content()
 
     def spark(cells: int) -> Content:
         shown = display.sparkline(rate.history[-cells:], cells) if any(rate.history) else ""
@@ -177,7 +178,8 @@ def queue_line(queue: Queue, rate: Rate, width: int) -> Sides:
     words, arrows = _counts(queue, True), _counts(queue, False)
     return first_that_fits(
         (
-            (Content.assemble(name, "   ", words, paused), speed(20, *until, in_)),
+            (Content.assemble(named, "   ", words, paused), speed(20, *until, in_)),
+            (Content.assemble(named, "   ", words, paused), speed(12, in_)),
             (Content.assemble(name, "   ", words, paused), speed(12, in_)),
             (Content.assemble(name, "  ", arrows, paused), speed(12, *until)),
             (Content.assemble(name, "  ", arrows, paused), speed(8)),

@@ -21,6 +21,7 @@ from rqtui.tui import display
 from rqtui.verbs import Field
 
 Values = dict[str, object]
+_BODIES = ("body", "bytes")  # JSON, and what other systems take as it is
 _INTEGER = re.compile(r"[+-]?[0-9]{1,15}", re.ASCII)  # what Redis and Lua count exactly
 
 
@@ -104,7 +105,7 @@ class Question(ModalScreen["Given | None"]):
 
     def _fit(self) -> None:
         if self._fields:
-            body = any(field.kind == "body" for field in self._fields)
+            body = any(field.kind in _BODIES for field in self._fields)
             rows = len(self._fields) + (5 if body else 0)
             room = self.app.size.height - 7 - len(self._lines) - bool(self._lines)
             self.query_one("#fields").styles.height = max(2, min(rows, room))
@@ -159,6 +160,8 @@ def read(field: Field, raw: object) -> object | None:
     text = str(raw)
     if field.kind == "body":
         return _json(text)
+    if field.kind == "bytes":
+        return text.encode("utf-8", "surrogateescape")
     text = text.strip()
     if not text:
         if field.name == "queue":
@@ -192,8 +195,9 @@ def _row(field: Field, value: str) -> ComposeResult:
         yield Tick(Content(field.label), bool(value), id=name, compact=True)
         return
     hint = {"duration": "90s, 5m, 2h, 3d", "int": "a number"}.get(field.kind, "")
-    if field.kind == "body":
-        yield Label(Content(f"{field.label} (JSON; Tab leaves it)"))
+    if field.kind in _BODIES:
+        how = "JSON" if field.kind == "body" else "as it is"
+        yield Label(Content(f"{field.label} ({how}; Tab leaves it)"))
         yield TextArea(value, id=name, tab_behavior="focus", compact=True)
         return
     with Horizontal(classes="row"):

@@ -13,6 +13,7 @@ from rqtui.tui import chrome, display, keys
 
 if TYPE_CHECKING:
     from rqtui.tui.app import Cockpit
+    from rqtui.verbs import Verb
 
 
 class Frame:
@@ -76,19 +77,28 @@ class Frame:
         if view is None or not view.is_drawn:
             return
         usable: list[chrome.Key] = []
+        rare: list[chrome.Key] = []  # verbs that take whichever job is next, which is a worker's business
         grey: list[chrome.Key] = []
         for key in keys.VERB_KEYS:
             state = self._held.check_action("verb", (key,))
             if state is not False:
-                verb = self._held.verb_for(key) or keys.verbs_of(key)[0]
-                (usable if state else grey).append((key, verb.label, bool(state)))
+                verb = self._held.verb_for(key) or self._named(key)
+                group = (rare if verb.fixed else usable) if state else grey
+                group.append((key, verb.label, bool(state)))
         looks = [
             (keys.shown(look.keys.split(",")[0]), look.label, True)
             for look in keys.LOOKS
             if look.in_footer and (not look.screens or view.NAME in look.screens)
         ]
         width = self._held.size.width - 2
-        view.footer.show(chrome.keys_line([*usable, *looks[:-2], *grey], looks[-2:], self._mode(), width))
+        view.footer.show(chrome.keys_line([*usable, *looks[:-2], *rare, *grey], looks[-2:], self._mode(), width))
+
+    def _named(self, key: str) -> Verb:
+        """What a key that can do nothing now is called: the first verb on it that this system has."""
+        ref = self._held.target().ref
+        system = self._held.layouts.get(ref.layout) if ref else None
+        verbs = keys.verbs_of(key)
+        return next((verb for verb in verbs if system is None or system.can(verb.name)), verbs[0])
 
     def _mode(self) -> Content:
         if self._held.lost:

@@ -55,7 +55,9 @@ def question_lines(verb: Verb, target: Target, total: int, url: str) -> list[Con
             more = f" and {len(target.jobs) - 3} more" if len(target.jobs) > 3 else ""
             lines.append(Content.assemble(("       ", "$muted"), (names + more, "$muted")))
     if target.is_held and verb.name in ("delete", "kill", "purge"):
-        lines.append(Content.styled("A worker holds it: its answer will change nothing.", "$state-reserved"))
+        has_tokens = target.whole or all(job.token for job in target.jobs)
+        then = "its answer will change nothing" if has_tokens else "it goes on, and may still give it back"
+        lines.append(Content.styled(f"A worker holds it: {then}.", "$state-reserved"))
     if verb.lost:
         lines.append(Content.assemble(("lost   ", "$muted"), (verb.lost, "$state-dead")))
     return lines
@@ -145,8 +147,10 @@ def demo_page(story: Scenario, url: str) -> Content:
     return Content("\n").join(lines)
 
 
-def workers_page(workers: Sequence[Worker] | None, now_ms: int) -> Content:
-    """Who works on a queue, those that were heard of last first."""
+def workers_page(workers: Sequence[Worker] | None, now_ms: int, has_list: bool = True) -> Content:
+    """Who works on a queue, those that were heard of last first; `has_list`: whether its system can tell."""
+    if not workers and not has_list:
+        return Content.styled("This system keeps no list of its workers.", "$muted")
     if not workers:
         return Content.styled("asking …" if workers is None else "No worker has given a sign of life.", "$muted")
     lines = [Content.styled(f"{'worker':<26}{'last beat':>12}  state", "$muted")]
@@ -165,11 +169,18 @@ def workers_page(workers: Sequence[Worker] | None, now_ms: int) -> Content:
     return Content("\n").join(lines)
 
 
-def loops_page(loops: Mapping[str, Loop]) -> Content:
-    """The last steps of the loops that did something, newest first."""
+def loops_page(loops: Mapping[str, Loop], queue: str = "", on: Mapping[str, bool] | None = None) -> Content:
+    """The last steps of the loops that did something, newest first.
+
+    For a `queue` of another system `on` says which loops it has, by their names, and whether they serve it.
+    """
     lines: list[Content] = []
     for loop in loops.values():
         state = ("running", "$state-ready") if loop.is_running else ("off", "$state-reserved")
+        if queue and on is not None:
+            is_on, about = on.get(loop.name), f" for {display.safe(queue)}"
+            state = ("on" + about, "$state-ready") if is_on else ("off" + about, "$state-reserved")
+            state = (f"not needed{about}", "$muted") if is_on is None else state
         rounds = list(loop.rounds)
         waits = f"  rests {rounds[-1].wait_s:.1f} s" if rounds and loop.is_running else ""
         lines.append(Content.assemble((loop.name, "b $strong"), "  ", state, (waits, "$muted")))

@@ -72,11 +72,12 @@ class JobPage(View):
         if not self.is_drawn or not self._now_ms:
             return
         left = self.query_one("#job-left")
-        parts = [jobs.properties(self.seen, self._now_ms)]
+        parts = [jobs.properties(self.seen, self._now_ms, self.cockpit.layouts[self.ref.layout].tells)]
         if self._is_gone:
             parts.insert(0, Content.styled("It is gone; this is how it was last seen.\n", "$state-reserved"))
         width = max(30, left.content_size.width)
-        parts += [Content(), jobs.life_line(self.seen, width)]
+        life = jobs.life_line(self.seen, width)
+        parts += [Content(), life] if life else []
         errors = [attempt for attempt in self.seen.history if attempt.error]
         if errors:
             text = Content("\n".join(display.safe_lines(errors[-1].error)))
@@ -98,7 +99,9 @@ class JobPage(View):
 
     def second_line(self, width: int) -> chrome.Sides:
         """The queue's counts."""
-        return chrome.queue_line(self._queue, self._rate, width) if self._queue else super().second_line(width)
+        if self._queue is None:
+            return super().second_line(width)
+        return chrome.queue_line(self._queue, self._rate, width, self.cockpit.system_of(self.ref))
 
     def dim(self, is_dim: bool) -> None:
         """The connection is lost, or back."""

@@ -6,17 +6,19 @@ Pure: from `model.Job` to rows, and to `Content` with the theme's variables. All
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 
 from textual.content import Content, Span
 
-from rqtui.model import Job, Queue, State
+from rqtui.model import Job, Place, Queue, State
 from rqtui.tui import display
 from rqtui.tui.rows import Cell, Column, Piece, Row
 
 SHORT_ID, LONG_ID = 8, 16  # cells: side by side, and where one pane has the whole width
+WHOLE_ID = 64  # where the id is all there is of a job
 PREVIEW_BYTES = 200
-_TOLD = frozenset({"tried", "error", "worker", "owner"})  # columns for what not every system knows
+_USUAL = frozenset({"name", "when", "lease"})  # columns that are there until jobs show that they have nothing in them
 LATE_MS = 1500  # a loop looks once a second: what is late by less will be moved in a moment
 _NAME = Column("name", "job", 8, weight=3, drop=2)
 _TRIED = Column("tried", "tried", 5, align="right", drop=4)
@@ -50,19 +52,44 @@ EMPTY: dict[State, str] = {
 }
 
 
-def columns(state: State, id_cells: int, tells: frozenset[str]) -> tuple[Column, ...]:
-    """The columns of a place in that state, of a system that `tells` so much of a job."""
-    return (Column("id", "id", id_cells), *_known(state, tells))
+def empty(place: Place, is_late: bool, *, may_change: bool = True) -> str:
+    """What a place without jobs says; `is_late`: it holds those of its state whose lease is over."""
+    if is_late:
+        return "no lease is over"
+    if place.state is State.DEAD and place.name != place.state:
+        return f"nothing stands in {place.name}"
+    words = EMPTY[place.state]
+    return words if may_change else words.partition(":")[0]
 
 
-def row(job: Job, now_ms: int, id_cells: int, tells: frozenset[str]) -> Row:
+def told(jobs: Sequence[Job], tells: frozenset[str], now_ms: int) -> frozenset[str]:
+    """The keys of columns in which there is something to say: what the system `tells`, and what these jobs have."""
+    if not jobs:
+        return tells | _USUAL
+    has = {
+        "name": any(job.problem or job.name or _head(job) for job in jobs),
+        "when": any(job.state is State.SCHEDULED or left_ms(job, now_ms) is not None for job in jobs),
+        "lease": any(_whole_lease(job) for job in jobs),
+        "tried": any(job.attempts for job in jobs),
+        "error": any(job.error for job in jobs),
+        "worker": any(job.worker for job in jobs),
+    }
+    return tells | {key for key, is_there in has.items() if is_there}
+
+
+def columns(state: State, id_cells: int, told: frozenset[str]) -> tuple[Column, ...]:
+    """The columns of a place in that state, of jobs of which so much is `told`."""
+    return (Column("id", "id", id_cells, weight=0 if "name" in told else 1), *_known(state, told))
+
+
+def row(job: Job, now_ms: int, id_cells: int, told: frozenset[str]) -> Row:
     """The line of a job in the columns of its state."""
-    cells = (_CELLS[column.key](job, now_ms) for column in _known(job.state, tells))
-    return Row(job.id, (display.job_id(job.id, id_cells), *cells))
+    cells = (_CELLS[column.key](job, now_ms) for column in _known(job.state, told))
+    return Row(job.id, (display.job_id(job.id, id_cells if "name" in told else WHOLE_ID), *cells))
 
 
-def _known(state: State, tells: frozenset[str]) -> tuple[Column, ...]:
-    return tuple(column for column in _COLUMNS[state] if column.key in tells or column.key not in _TOLD)
+def _known(state: State, told: frozenset[str]) -> tuple[Column, ...]:
+    return tuple(column for column in _COLUMNS[state] if column.key in told)
 
 
 def _name(job: Job, _now_ms: int) -> Cell:
@@ -71,8 +98,14 @@ def _name(job: Job, _now_ms: int) -> Cell:
         return Piece(job.problem, "state-dead")
     if job.name:
         return display.safe(job.name)
-    head = job.body if job.body is not None else job.member if job.member != job.id else b""
-    return preview(head[:PREVIEW_BYTES]) if head and head != job.id else Piece(display.ZERO, "muted")
+    head = _head(job)
+    return preview(head) if head else Piece(display.ZERO, "muted")
+
+
+def _head(job: Job) -> bytes:
+    """The beginning of its body, or else of what stands in the place; nothing where that is its id."""
+    head = job.member if job.body is None else job.body
+    return head[:PREVIEW_BYTES] if head != job.id else b""
 
 
 @lru_cache(4096)
@@ -97,17 +130,25 @@ def _time(job: Job, now_ms: int) -> Cell:
     return Piece(display.age(ms), "state-dead" if is_late else "muted")
 
 
+def _whole_lease(job: Job) -> int:
+    """How long its lease is as a whole; 0 where nobody knows."""
+    if job.deadline_ms is None:
+        return 0
+    return max(1, job.deadline_ms - job.reserved_ms) if job.reserved_ms else job.ttr_ms or 0
+
+
 def _lease(job: Job, now_ms: int) -> Cell:
-    left = left_ms(job, now_ms) or 0
-    whole = (job.deadline_ms or 0) - job.reserved_ms if job.reserved_ms else job.ttr_ms or left
-    used, rest = display.lease_bar(left, max(1, whole), 5)
+    left, whole = left_ms(job, now_ms) or 0, _whole_lease(job)
+    if not whole:
+        return Piece(display.ZERO, "muted")
+    used, rest = display.lease_bar(left, whole, 5)
     return (Piece(used, "state-dead" if left < 0 else "state-reserved"), Piece(rest, "muted"))
 
 
 def _tried(job: Job, _now_ms: int) -> Cell:
     if not job.attempts:
         return Piece(display.ZERO, "muted")
-    return f"{job.attempts}/{job.max_attempts or '?'}"
+    return f"{job.attempts}/{job.max_attempts}" if job.max_attempts else str(job.attempts)
 
 
 def _error(job: Job, _now_ms: int) -> Cell:
@@ -138,20 +179,22 @@ def last_line(error: str) -> str:
 # -- a job's page ------------------------------------------------------------------------------------------------------
 
 
-def properties(job: Job, now_ms: int) -> Content:
-    """What is known of a job, a line each."""
-    hue = f"$state-{job.state}"
-    lines: list[tuple[str, Content | str]] = [
-        ("id", Content.styled(display.safe(job.id), "$strong")),
-        ("job", display.safe(job.name) or display.ZERO),
-        ("place", Content.styled(job.place, hue)),
-        _time_line(job, now_ms),
-        ("attempts", f"{job.attempts} of {job.max_attempts or '?'}"),
-        ("priority", str(job.priority)),
-        ("lease", display.age(job.ttr_ms) if job.ttr_ms else "the queue's"),
-        ("worker", display.safe(job.worker) or display.ZERO),
-        ("body", display.size(job.body_bytes)),
+def properties(job: Job, now_ms: int, tells: frozenset[str]) -> Content:
+    """What is known of a job, a line each; of what its system does not tell, nothing."""
+    has_record = "tried" in tells
+    tried = f"{job.attempts} of {job.max_attempts or '?'}" if has_record or job.max_attempts else str(job.attempts)
+    known: list[tuple[object, str, Content | str]] = [
+        (True, "id", Content.styled(display.safe(job.id), "$strong")),
+        ("name" in tells or job.name, "job", display.safe(job.name) or display.ZERO),
+        (True, "place", Content.styled(job.place, f"$state-{job.state}")),
+        (has_record or left_ms(job, now_ms) is not None, *_time_line(job, now_ms)),
+        (has_record or job.attempts, "attempts", tried),
+        (has_record or job.priority, "priority", str(job.priority)),
+        (has_record or job.ttr_ms, "lease", display.age(job.ttr_ms) if job.ttr_ms else "the queue's"),
+        (has_record or job.worker, "worker", display.safe(job.worker) or display.ZERO),
+        (True, "body", display.size(job.body_bytes)),
     ]
+    lines = [(label, value) for is_known, label, value in known if is_known]
     if job.cancelled:
         lines.append(("cancel", Content.styled("asked for, its worker learns it soon", "$state-reserved")))
     if job.problem:
@@ -194,6 +237,8 @@ def life_line(job: Job, width: int) -> Content:
         events.append((job.since_ms, "$state-dead", "dead"))
     if job.state is State.DONE and job.since_ms is not None:
         events.append((job.since_ms, "$state-done", "done"))
+    if not events:
+        return Content()
     made = [Content.assemble(("life-line", "b $strong"), (f"  {display.day(job.enqueued_ms)}", "$muted"))]
     day = display.day(job.enqueued_ms)
     for at_ms, hue, words in events:
@@ -238,15 +283,21 @@ def highlighted(text: str) -> Content:
     return Content(text, spans)
 
 
-def hints(queue: Queue | None, state: State) -> list[tuple[str, str]]:
-    """(words, style) that the frame of a place says below: what happens next there, and the key that helps."""
+def hints(queue: Queue | None, state: State, late_at: int = 0) -> list[tuple[str, str]]:
+    """(words, style) that the frame of a place says below: what happens next there, and the key that helps.
+
+    `late_at` is the key of the place where expired leases stand, when that is another one.
+    """
     if queue is None:
         return []
     if state is State.SCHEDULED and queue.overdue:
-        is_late = (queue.next_due_ms or 0) < -LATE_MS
+        due_ms = queue.next_due_ms
+        is_late = due_ms is None or not -LATE_MS <= due_ms <= 0  # else: due before all time, and not the next one
         return [(f"{display.count(queue.overdue)} due" + (": , dispatches" if is_late else ""), _alarm(is_late))]
     if state is State.SCHEDULED and queue.next_due_ms is not None:
         return [(f"next due in {display.age(queue.next_due_ms)}", "muted")]
+    if state is State.RESERVED and queue.expired and late_at:
+        return [(f"{display.count(queue.expired)} expired: {late_at} shows", "muted")]
     if state is State.RESERVED and queue.expired:
         is_late = (queue.next_expiry_ms or 0) < -LATE_MS
         return [(f"{display.count(queue.expired)} expired" + (": . reaps" if is_late else ""), _alarm(is_late))]

@@ -45,7 +45,7 @@ class Overview(View):
 
     def on_mount(self) -> None:
         """The keys go to the table; with this view everything begins."""
-        self._table.set_title(Piece(" queues ", "strong"))
+        self._say()
         self._arrange()
         self._table.focus()
         self.call_next(self.cockpit.connect_soon)
@@ -112,8 +112,11 @@ class Overview(View):
         return made[1]
 
     def _say(self) -> None:
-        """Below the table: the whole verdict of the queue under the cursor, for where the column cuts it."""
+        """Of the queue under the cursor: the whole verdict, for where the column cuts it, and its system, likewise."""
         ref = self.ref()
+        system = self.cockpit.system_of(ref) if ref and self._is_narrow else ""
+        named = [Piece(f"{ref} ", "muted")] if system else []
+        self._table.set_title(Piece(" queues ", "strong"), *named)
         queue = self._known.get(ref) if ref else None
         frozen = [Piece(" frozen: p ", "accented")] if self.is_frozen else []
         said = queues.verdict(queue) if queue and queue.findings else ()

@@ -115,4 +115,12 @@ class Served:
     def action_loops(self) -> None:
         """What the loops did last."""
         off = Content("The loops are off: changes are not allowed here (--read-only).")
-        self._owner._show_page("loops", lambda: help.loops_page(self.loops) if self.loops else off)
+        ref = self._key(self._owner.target().ref)
+
+        def states() -> dict[str, bool]:
+            return {self.loops[verb].name: is_on for verb, (_loop, is_on) in self.shown_loops().items()}
+
+        def page() -> Content:
+            return help.loops_page(self.loops, ref.queue if ref else "", states()) if self.loops else off
+
+        self._owner._show_page("loops", page)

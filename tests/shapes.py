@@ -1,0 +1,71 @@
+"""The documents of `--json` as shapes, and `fits`, which holds a document against one.
+
+A shape is written as its document: a type or a tuple of types for a value, `ANY` for whatever a job's body holds, a
+list with one shape for any number of such. Keys may be added to a document, as the contract says; none may go.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+NONE = type(None)
+ANY = object()
+JOB = {
+    "id": str,
+    "queue": str,
+    "layout": str,
+    "place": str,
+    "state": str,
+    "name": (str, NONE),
+    "due_at_ms": (int, NONE),
+    "deadline_at_ms": (int, NONE),
+    "token": (str, NONE),
+    "attempts": int,
+    "max_attempts": (int, NONE),
+    "worker": (str, NONE),
+    "error": (str, NONE),
+    "body": {"bytes": int, "encoding": str, "value": ANY},
+}
+ATTEMPT = {"start_at_ms": int, "end_at_ms": int, "worker": (str, NONE), "error": str}
+FINDING = {"kind": str, "severity": str, "queue": (str, NONE), "keys": [str], "ids": [str], "text": str, "remedy": str}
+COUNT = {"place": str, "state": str, "count": int, "exact": bool}
+QUEUE = {
+    "queue": str,
+    "layout": str,
+    "paused": bool,
+    "workers": (int, NONE),  # none: the system keeps no list of them
+    "oldest_ready_ms": (int, NONE),
+    "places": [COUNT],
+    "verdict": {"severity": str, "text": str},
+}
+SNAPSHOT = {"taken_at_ms": int, "server": {"url": str, "version": str}, "queues": [QUEUE]}
+PAGE = {"queue": str, "layout": str, "place": str, "total": int, "exact": bool, "next": (str, NONE), "jobs": [JOB]}
+HEALTH = {"severity": str, "findings": [FINDING]}
+CHECK = {"queue": str, "checked": int, "findings": [FINDING], "repaired": int}
+PUT = {"queue": str, "results": [{"id": str, "word": str}]}
+ACT = {"verb": str, "queue": str, "moved": int, "results": [{"id": str, "word": str, "text": str}]}
+TAKEN = {"verb": str, "queue": str, "moved": int, "results": [{"id": str, "word": str, "job": JOB}]}
+DISPATCHED = {"queue": str, "dispatched": int, "delayed": (int, NONE), "ready": (int, NONE), "backing_off_ms": int}
+REAPED = {"queue": str, "reaped": {"ready": int, "dead": int}, "next_ms": (int, NONE)}
+VERB = {"from": [str], "to": [str], "text": str}
+LAYOUT = {"layout": str, "places": list, "verbs": dict, "options": dict}
+
+
+def fits(value: Any, shape: Any, where: str = "document") -> None:
+    """Fails where `value` has not the shape; keys beyond it are fine."""
+    if shape is ANY:
+        return
+    if isinstance(shape, dict):
+        assert isinstance(value, dict), where
+        for name, part in shape.items():
+            assert name in value, f"{where}.{name} is missing"
+            fits(value[name], part, f"{where}.{name}")
+    elif isinstance(shape, list) and shape and isinstance(shape[0], type | dict):
+        assert isinstance(value, list), where
+        for number, each in enumerate(value):
+            fits(each, shape[0], f"{where}[{number}]")
+    elif isinstance(shape, type | tuple):
+        kinds = shape if isinstance(shape, tuple) else (shape,)
+        assert type(value) in kinds, f"{where} is {value!r}"  # not isinstance: a bool is no number here
+    else:
+        assert value == shape, f"{where} is {value!r}"
