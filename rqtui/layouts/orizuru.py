@@ -140,6 +140,7 @@ class Orizuru(Entrywise):
             entry.head,
             worker=row["worker"].decode("utf-8", "surrogateescape"),
             deadline_ms=row["deadline_ms"] if row["deadline_ms"] >= 0 else None,
+            ttr_ms=int(self.options_of(queue)["silent_ms"]) if row["deadline_ms"] >= 0 else None,
             problem=_UNREADABLE if is_short and not is_packed(entry.head) else "",
         )
 

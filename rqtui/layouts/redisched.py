@@ -123,6 +123,9 @@ class Redisched(Foreign):
         body = row["body"] if row["has_body"] and (row["body"] or not row["bytes"]) else None
         token = row["score"] if state is State.RESERVED else b""
         known: dict[str, Any] = {_INSTANTS[state]: at_ms, "attempts": row["expiries"], "problem": _problem(row, at_ms)}
+        known["ttr_ms"] = (
+            int(self.options_of(queue)["ttr_ms"]) if token else None
+        )  # what it was leased for nobody keeps
         id: bytes = row["id"]
         return Job(id, queue, self.name, place, state, id, token, body=body, body_bytes=row["bytes"], **known)
 

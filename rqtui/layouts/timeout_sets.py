@@ -145,6 +145,7 @@ class TimeoutSets(Sampled):
             body=entry.head if is_whole else None,
             body_bytes=entry.size,
             deadline_ms=deadline_ms,
+            ttr_ms=None if deadline_ms is None else int(self.options_of(queue)["lock_ms"]),
             reserved_ms=since,
             worker=worker,
             problem=self._problem(queue, entry.head, lock_ms),
