@@ -8,7 +8,6 @@ up in between.
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -16,20 +15,20 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from rqtui import health, scripts
-from rqtui.errors import Denied, ReadOnly, UsageError, WrongType
-from rqtui.layout import CHUNK, Answers, Ask, Layout, heard, sources, targets, typed
+from rqtui.discovery import Discovery
+from rqtui.errors import ReadOnly, WrongType
+from rqtui.layout import CHUNK, Answers, Ask, Layout, heard, sources, targets
 from rqtui.model import Cost, Finding, Focus, Job, Outcome, Page, Queue, Rate, Ref, Snapshot, Worker
 from rqtui.server import translated
 
 T = TypeVar("T")
 EVERYTHING = Focus()
 HISTORY = 60  # ticks of throughput that are remembered for the sparkline
-WALK = 5000  # keys per step of the walk for queues: 2 ms of the server
 INSPECT_S = 10.0  # between two looks for a system's own faults in one queue
 INSPECTIONS = 20  # per tick
 
 
-class Engine:
+class Engine(Discovery):
     """Looks at and changes the queues of one Redis through the layouts it is given.
 
     `client` is a connection as `server.connect` makes it. Changes raise ReadOnly while `read_only` is set. `others` are
@@ -39,124 +38,17 @@ class Engine:
     def __init__(
         self, client: Any, layouts: Sequence[Layout], read_only: bool = False, others: Collection[str] = ()
     ) -> None:
-        self.client = client
-        self.layouts = {layout.name: layout for layout in layouts}
-        self.read_only, self.others = read_only, others
-        self.refs: list[Ref] = []
-        self._has_walked = False
+        super().__init__(client, layouts, others)
+        self.read_only = read_only
         self._last: dict[Ref, tuple[float, Mapping[str, int]]] = {}
         self._history: dict[Ref, deque[float]] = {}
         self._inspected: dict[Ref, tuple[float, tuple[Finding, ...]]] = {}
 
     # -- looking --------------------------------------------------------------------------------------------------
 
-    def discover(self) -> Iterator[list[Ref]]:
-        """Finds queues, a round trip or two per step, and remembers them; yields what each step found.
-
-        First what each layout can ask for directly, then one walk over all keys for the patterns of all layouts.
-        """
-        found: set[Ref] = set()
-        for layout in self.layouts.values():
-            steps = layout.discover(self.client)
-            while True:
-                names = self._unless_denied(layout, next, steps, None)
-                if names is None:
-                    break
-                chunk = [Ref(layout.name, name) for name in names]
-                found.update(chunk)
-                yield chunk
-        for spotted in self._walk():
-            fresh = [ref for ref in spotted if ref not in found]
-            found.update(fresh)
-            yield fresh
-        keep = {ref for ref in self.refs if ref not in found and ref in self._last}
-        self.refs = sorted(found | keep, key=lambda ref: (ref.queue, ref.layout))
-
-    def _walk(self) -> Iterator[list[Ref]]:
-        """A bounded step over the keyspace at a time; nothing where an ACL denies SCAN."""
-        self._has_walked = True
-        patterns = [(layout, pattern) for layout in self.layouts.values() for pattern in layout.patterns]
-        script = scripts.load("shared")["walk"]
-        cursor = "0"
-        while patterns:
-            call = script.call({}, {"cursor": cursor, "limit": WALK}, [(pattern,) for _layout, pattern in patterns])
-            try:
-                answer = scripts.run(self.client, call)
-            except Denied:
-                return
-            keys: dict[str, list[bytes]] = {}
-            for number, key in answer.rows:
-                keys.setdefault(patterns[number - 1][0].name, []).append(key)
-            spotted: list[Ref] = []
-            for name, found in keys.items():
-                layout = self.layouts[name]
-                names = self._unless_denied(layout, layout.spotted, self.client, found)
-                spotted += [Ref(name, queue) for queue in names or ()]
-            yield spotted
-            cursor = answer.values["cursor"]
-            if cursor == "0":
-                return
-
-    def seek(self, name: str) -> Ref:
-        """The queue that a name means, as `find`; asks the layouts, a round trip each, for one not seen yet."""
-        layout_name, colon, rest = name.partition(":")
-        if not (colon and layout_name in self.layouts) and not any(ref.queue == name for ref in self.refs):
-            seen = [
-                Ref(layout.name, name)
-                for layout in self._able(name)
-                if self._unless_denied(layout, layout.recognises, self.client, name)
-            ]
-            self.refs = sorted([*self.refs, *seen], key=lambda ref: (ref.queue, ref.layout))
-        found = self.find(name)
-        if self.layouts[found.layout].learns_by_walk and not self._has_walked:
-            for _spotted in self._walk():
-                pass
-        return found
-
-    def _unless_denied(self, layout: Layout, look: Callable[..., T], *args: Any) -> T | None:
-        """What `look` finds; None where an ACL keeps a system that nobody asked for out of sight."""
-        try:
-            with translated():
-                return look(*args)
-        except Denied:
-            if layout.is_asked:
-                raise
-            return None
-
-    def _able(self, name: str) -> Iterator[Layout]:
-        """The layouts in which a queue can have that name."""
-        for layout in self.layouts.values():
-            with contextlib.suppress(UsageError):
-                layout.keys(name)
-                yield layout
-
-    def find(self, name: str) -> Ref:
-        """The queue that `NAME` or `LAYOUT:NAME` means.
-
-        A name that stands in two layouts raises UsageError; a name that nobody has seen is a native queue.
-        """
-        layout_name, colon, rest = name.partition(":")
-        if colon and layout_name in self.layouts:
-            self.layouts[layout_name].keys(rest)
-            return Ref(layout_name, rest)
-        matches = [ref for ref in self.refs if ref.queue == name]
-        if len(matches) > 1:
-            raise UsageError(
-                f'"{name}" stands in {" and ".join(ref.layout for ref in matches)}: say which, as LAYOUT:{name}.'
-            )
-        if matches:
-            return matches[0]
-        if colon and layout_name in self.others:
-            raise UsageError(f'"{name}" means the layout {layout_name}, which --layout leaves out: name it as well.')
-        first = "native" if "native" in self.layouts else next(iter(self.layouts))
-        self.layouts[first].keys(name)
-        return Ref(first, name)
-
-    def words(self, ref: Ref) -> str:
-        """What means this queue on a command line."""
-        words = self.layouts[ref.layout].words(ref.queue)
-        is_shared = sum(known.queue == ref.queue for known in self.refs) > 1
-        return f"{ref.layout}:{words}" if is_shared and words == typed(ref.queue) else words
+    def is_counted(self, ref: Ref) -> bool:
+        """Whether it was counted before."""
+        return ref in self._last
 
     def snapshot(self, focus: Focus = EVERYTHING) -> Snapshot:
         """Counts of the focused queues, pages and job in one round trip; raises ServerError when there is no answer."""
@@ -328,7 +220,7 @@ class Engine:
         with translated():
             layout.announce(self.client, ref.queue)
         if ref not in self.refs:
-            self.refs = sorted([*self.refs, ref], key=lambda known: (known.queue, known.layout))
+            self._remember([ref])
 
     def retire(self, ref: Ref) -> None:
         """Takes a queue's name away again, after the whole queue was purged."""

@@ -16,7 +16,7 @@ from hashlib import blake2b
 
 from rqtui import scripts
 from rqtui.engine import Engine
-from rqtui.errors import Refused, ServerError, UsageError
+from rqtui.errors import Refused, UsageError, WrongType
 from rqtui.layout import Layout
 from rqtui.model import Job, Outcome, Place, Ref, State
 from rqtui.server import translated
@@ -136,7 +136,7 @@ class Waiting(Way):
         while True:
             page = self.engine.page(self.ref, self.place.name, offset, MOST, 65_536)
             if page.error:
-                raise ServerError(page.error)
+                raise WrongType(page.error)
             if not page.jobs:
                 return
             self._left = self._moved = 0

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rqtui.engine import Engine
 
 DISCOVER_S = 30.0
+FIRST_S = 0.5  # that the first picture waits for the names of queues; among ten million keys it takes longer
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +114,7 @@ class Ticker:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._due_s = self._discover_s = 0.0
+        self._is_asked = False
         self._lost_s = 0.0
         self._failures = 0
 
@@ -155,8 +157,8 @@ class Ticker:
         self._inbox.put(_Call(key, function))
 
     def discover(self) -> None:
-        """Looks for new queues soon."""
-        self._discover_s = 0.0
+        """Looks for new queues soon, wherever they may be."""
+        self._discover_s, self._is_asked = 0.0, True
         self.refresh()
 
     def cancel(self) -> None:
@@ -229,11 +231,10 @@ class Ticker:
             return
         if now >= self._discover_s and self._discovery is None:
             self._discover_s = now + DISCOVER_S
-            self._discovery = self.engine.discover()
-            if not self.engine.refs:  # the first picture waits for the names; later ones do not
-                for _chunk in self._discovery:
-                    pass
-                self._discovery = None
+            self._discovery = self.engine.discover(self._is_asked)
+            self._is_asked = False
+            if not self.engine.refs:  # the first picture waits for names, but not long; later ones do not
+                self._discovery = _continued(self._discovery, until_s=now + FIRST_S)
         focus = self._focus
         snapshot = self.engine.snapshot(focus)
         self._failures, self._lost_s = 0, 0.0
@@ -271,3 +272,11 @@ class Ticker:
         self._due_s = now + wait_s
         self._end_acts("Redis is away: the rest was not sent")
         self.post(Lost(str(error), self._lost_s, self._due_s))
+
+
+def _continued(steps: Iterator[Any], until_s: float) -> Iterator[Any] | None:
+    """The same after some steps; None when there are no more."""
+    for _step in steps:
+        if time.monotonic() >= until_s:
+            return steps
+    return None

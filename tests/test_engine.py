@@ -343,3 +343,29 @@ def test_an_error_of_the_server_is_the_answer_of_each_job(client: Redis, engine:
     assert outcome.word == "error"
     assert "rqtui:{mail}:dead holds a string" in outcome.text
     assert dump(client) == before
+
+
+def test_a_walk_that_took_long_rests_until_it_is_asked_for(client: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rqtui.discovery.WALK_REST", 1e9)
+    engine = with_layouts(client, layouts.make_all())
+    client.zadd("__REDIS_SCHED_QUEUED__late", {"a": 1})
+    client.sadd("rqtui:queues", "told")
+    assert [ref.queue for chunk in engine.discover() for ref in chunk] == ["told"]
+    assert [ref.queue for chunk in engine.discover(fully=True) for ref in chunk] == ["told", "late"]
+    for _chunk in engine.discover():
+        pass
+    assert {ref.queue for ref in engine.refs} == {"told", "late"}  # what a walk has found stays known
+
+
+def test_queues_are_known_while_the_walk_goes_on(client: Redis) -> None:
+    pipe = client.pipeline(transaction=False)
+    for number in range(30_000):
+        pipe.set(f"other:{number}", 1)
+    pipe.sadd("rqtui:queues", "told")
+    pipe.execute()
+    engine = Engine(client, layouts.make_all())
+    steps = engine.discover()
+    while not engine.refs:
+        next(steps)
+    assert [ref.queue for ref in engine.refs] == ["told"]
+    assert sum(1 for _step in steps) >= 5  # 5000 keys per step

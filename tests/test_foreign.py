@@ -252,7 +252,7 @@ def test_one_walk_serves_every_layout(client: Redis, monkeypatch: pytest.MonkeyP
     engine = Engine(client, layouts.make_all())
     list(engine.discover())
     with sent(monkeypatch) as writes:
-        found = {ref for chunk in engine.discover() for ref in chunk}
+        found = {ref for chunk in engine.discover(fully=True) for ref in chunk}
     assert {Ref("redisched", "mail"), Ref("safe_pop", "crawl"), Ref("native", "own")} <= found
     assert sum(write.count(WALK.sha.encode()) for write in writes) == 1
 

@@ -1,0 +1,167 @@
+"""Discovery: which queues there are, and which one a name means; the half of the engine that looks for keys.
+
+What a layout can ask for directly is asked each time. What only its keys tell comes from one walk over the keyspace for
+the patterns of all layouts (`lua/shared/walk.lua`), a bounded step per round trip, which rests long after it took long.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any, TypeVar
+
+from rqtui import scripts
+from rqtui.errors import Denied, UsageError
+from rqtui.layout import Layout, typed
+from rqtui.model import Ref
+from rqtui.server import translated
+
+T = TypeVar("T")
+WALK = 5000  # keys per step: 2 ms of the server
+WALK_REST = 50  # times as long as a walk took, until the next one: no more than 2 % of the server goes into it
+
+
+class Discovery:
+    """The queues that are known of one Redis, in `refs`. `others` are layouts that `--layout` left out."""
+
+    def __init__(self, client: Any, layouts: Sequence[Layout], others: Collection[str] = ()) -> None:
+        self.client = client
+        self.layouts = {layout.name: layout for layout in layouts}
+        self.others = others
+        self.refs: list[Ref] = []
+        self._has_walked = False
+        self._spotted: set[Ref] = set()
+        self._walk_due_s = 0.0
+
+    def is_counted(self, ref: Ref) -> bool:
+        """Whether it was there before: a queue whose keys are gone is empty, and still a queue."""
+        return False
+
+    def discover(self, fully: bool = False) -> Iterator[list[Ref]]:
+        """Finds queues, a round trip or two per step, and remembers them; yields what each step found.
+
+        First what each layout can ask for directly, then one walk over all keys for the patterns of all layouts. On a
+        large database that walk is made rarely, unless `fully` asks for it: ten million keys take 4 s of Redis.
+        """
+        found: set[Ref] = set()
+        for layout in self.layouts.values():
+            steps = layout.discover(self.client)
+            while True:
+                names = self._unless_denied(layout, next, steps, None)
+                if names is None:
+                    break
+                chunk = [Ref(layout.name, name) for name in names]
+                found.update(chunk)
+                self._remember(chunk)
+                yield chunk
+        if fully or time.monotonic() >= self._walk_due_s:
+            spotted: set[Ref] = set()
+            took_s, steps_of_walk = 0.0, self._walk()
+            while True:
+                began = time.monotonic()
+                step = next(steps_of_walk, None)
+                took_s += time.monotonic() - began
+                if step is None:
+                    break
+                fresh = [ref for ref in step if ref not in found | spotted]
+                spotted.update(step)
+                self._remember(fresh)
+                yield fresh
+            self._spotted, self._walk_due_s = spotted, time.monotonic() + WALK_REST * took_s
+        keep = {ref for ref in self.refs if self.is_counted(ref)}
+        self.refs = sorted(found | self._spotted | keep, key=_by_queue)
+
+    def _remember(self, refs: Sequence[Ref]) -> None:
+        if refs:
+            self.refs = sorted({*self.refs, *refs}, key=_by_queue)
+
+    def _walk(self) -> Iterator[list[Ref]]:
+        """A bounded step over the keyspace at a time; nothing where an ACL denies SCAN."""
+        self._has_walked = True
+        patterns = [(layout, pattern) for layout in self.layouts.values() for pattern in layout.patterns]
+        script = scripts.load("shared")["walk"]
+        cursor = "0"
+        while patterns:
+            call = script.call({}, {"cursor": cursor, "limit": WALK}, [(pattern,) for _layout, pattern in patterns])
+            try:
+                answer = scripts.run(self.client, call)
+            except Denied:
+                return
+            keys: dict[str, list[bytes]] = {}
+            for number, key in answer.rows:
+                keys.setdefault(patterns[number - 1][0].name, []).append(key)
+            spotted: list[Ref] = []
+            for name, found in keys.items():
+                layout = self.layouts[name]
+                names = self._unless_denied(layout, layout.spotted, self.client, found)
+                spotted += [Ref(name, queue) for queue in names or ()]
+            yield spotted
+            cursor = answer.values["cursor"]
+            if cursor == "0":
+                return
+
+    def seek(self, name: str) -> Ref:
+        """The queue that a name means, as `find`; asks the layouts, a round trip each, for one not seen yet."""
+        layout_name, colon, rest = name.partition(":")
+        if not (colon and layout_name in self.layouts) and not any(ref.queue == name for ref in self.refs):
+            seen = [
+                Ref(layout.name, name)
+                for layout in self._able(name)
+                if self._unless_denied(layout, layout.recognises, self.client, name)
+            ]
+            self._remember(seen)
+        found = self.find(name)
+        if self.layouts[found.layout].learns_by_walk and not self._has_walked:
+            for _spotted in self._walk():
+                pass
+        return found
+
+    def _unless_denied(self, layout: Layout, look: Callable[..., T], *args: Any) -> T | None:
+        """What `look` finds; None where an ACL keeps a system that nobody asked for out of sight."""
+        try:
+            with translated():
+                return look(*args)
+        except Denied:
+            if layout.is_asked:
+                raise
+            return None
+
+    def _able(self, name: str) -> Iterator[Layout]:
+        """The layouts in which a queue can have that name."""
+        for layout in self.layouts.values():
+            with contextlib.suppress(UsageError):
+                layout.keys(name)
+                yield layout
+
+    def find(self, name: str) -> Ref:
+        """The queue that `NAME` or `LAYOUT:NAME` means.
+
+        A name that stands in two layouts raises UsageError; a name that nobody has seen is a native queue.
+        """
+        layout_name, colon, rest = name.partition(":")
+        if colon and layout_name in self.layouts:
+            self.layouts[layout_name].keys(rest)
+            return Ref(layout_name, rest)
+        matches = [ref for ref in self.refs if ref.queue == name]
+        if len(matches) > 1:
+            raise UsageError(
+                f'"{name}" stands in {" and ".join(ref.layout for ref in matches)}: say which, as LAYOUT:{name}.'
+            )
+        if matches:
+            return matches[0]
+        if colon and layout_name in self.others:
+            raise UsageError(f'"{name}" means the layout {layout_name}, which --layout leaves out: name it as well.')
+        first = "native" if "native" in self.layouts else next(iter(self.layouts))
+        self.layouts[first].keys(name)
+        return Ref(first, name)
+
+    def words(self, ref: Ref) -> str:
+        """What means this queue on a command line."""
+        words = self.layouts[ref.layout].words(ref.queue)
+        is_shared = sum(known.queue == ref.queue for known in self.refs) > 1
+        return f"{ref.layout}:{words}" if is_shared and words == typed(ref.queue) else words
+
+
+def _by_queue(ref: Ref) -> tuple[str, str]:
+    return ref.queue, ref.layout
