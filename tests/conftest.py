@@ -19,7 +19,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from keyspace import plant
 from redis import Redis
+from systems import Shell, System
 
 from rqtui.embedded import EmbeddedServer, embedded, server_command
 from rqtui.errors import UsageError
@@ -152,3 +154,15 @@ def settings(client: Redis) -> Iterator[Callable[[str, str], None]]:
 def queue_name() -> str:
     """The name of the test's queue; the server is empty, so it need not be unique."""
     return "mail"
+
+
+@pytest.fixture
+def sh(client: Redis, url: str) -> Callable[..., Shell]:
+    """A shell for one of the five systems of `systems.py`, whose keys are there already with `planted`."""
+
+    def make(system: System, planted: bool = False) -> Shell:
+        if planted:
+            plant(client, system.keys())
+        return Shell(url, system)
+
+    return make

@@ -1,0 +1,147 @@
+"""The five systems as the shell's tests plant and call them: a queue of each with a job in every place."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+from keyspace import Zset
+from shapes import ACT, PAGE, PUT, TAKEN, fits
+from shell import Ran, shell
+
+HOUR_S = 3600
+NOWHERE = "redis://127.0.0.1:1"
+
+
+def now_s() -> int:
+    return int(time.time())
+
+
+@dataclass(frozen=True)
+class System:
+    """A system, the queue of it that the tests use, jobs in each of its places, and a verb of it that asks first."""
+
+    spec: str
+    queue: str
+    keys: Callable[[], dict[str, object]]  # each place holds one job, the ready one two
+    dangerous: tuple[str, ...]
+
+    @property
+    def layout(self) -> str:
+        return self.spec.partition(":")[0]
+
+    def __str__(self) -> str:
+        return self.layout
+
+
+DISPATCHER = System(
+    "dispatcher:ready=readytasklist",
+    "readytasklist",
+    lambda: {"readytasklist": ["a", "b"], "delayedtaskset": Zset({"later": now_s() + HOUR_S})},
+    ("delete", "a"),
+)
+REDISCHED = System(
+    "redisched:topic=mail,unit=ms",
+    "mail",
+    lambda: {
+        "__REDIS_SCHED_JOBS__mail": {id: f'"{id}"' for id in ("a", "b", "later", "held", "late")},
+        "__REDIS_SCHED_QUEUED__mail": Zset({"a": 1e12, "b": 1e12 + 1, "later": (now_s() + HOUR_S) * 1000}),
+        "__REDIS_SCHED_RESERVED__mail": Zset({"held": (now_s() + HOUR_S) * 1000, "late": 1e12}),
+    },
+    ("delete", "a"),
+)
+TIMEOUT_SETS = System(
+    "timeout_sets:todos=todos",
+    "todos",
+    lambda: {"todos": {"1", "2"}, "in_progress": {"3"}, "3-lock": "", "done": {"4"}},
+    ("delete", "1"),
+)
+ORIZURU = System(
+    "orizuru:source=jobs",
+    "jobs",
+    lambda: {
+        "jobs": [b"\x91\x02", b"\x91\x01"],
+        "orizuru:consumers": {"c"},
+        "orizuru:consumers:c:processing": [b"\x91\x03"],
+        "orizuru:consumers:c:unacked": [b"\x91\x04"],
+        "orizuru:consumers:c:heartbeat": "1",
+        "orizuru:heartbeats": {"c": str(now_s() * 1000)},
+    },
+    ("delete", "\\x91\\x01"),
+)
+SAFE_POP = System(
+    "safe_pop:queue=crawl",
+    "crawl",
+    lambda: {
+        "crawl": [f"late|{now_s() - HOUR_S}", f"held|{now_s()}", "b", "a"],
+        "crawl:data:a": "the body",
+        "crawl:done": {"elsewhere"},
+    },
+    ("delete", "a"),
+)
+SYSTEMS = (DISPATCHER, REDISCHED, TIMEOUT_SETS, ORIZURU, SAFE_POP)
+PLACES = [
+    *((DISPATCHER, place, name) for place, name in (("delayed", "scheduled"), ("ready", "ready"))),
+    *(
+        (REDISCHED, place, name)
+        for place, name in (("queued", "scheduled"), ("due", "ready"), ("reserved", "reserved"))
+    ),
+    (REDISCHED, "expired", "expired"),
+    *(
+        (TIMEOUT_SETS, place, name)
+        for place, name in (("todos", "ready"), ("in_progress", "reserved"), ("done", "done"))
+    ),
+    *((ORIZURU, place, name) for place, name in (("source", "ready"), ("processing", "reserved"), ("unacked", "dead"))),
+    *((SAFE_POP, place, name) for place, name in (("ready", "ready"), ("in_progress", "reserved"))),
+    (SAFE_POP, "expired", "expired"),
+]
+every_system = pytest.mark.parametrize("system", SYSTEMS, ids=str)
+
+
+@dataclass(frozen=True)
+class Shell:
+    """The command line at one Redis, with the layout of one system."""
+
+    url: str
+    system: System
+
+    def run(self, *words: str, code: int = 0, stdin: bytes = b"") -> Ran:
+        """A command line that ends with `code`, and without a traceback."""
+        ran = shell(self.url, "--layout", self.system.spec, *words, stdin=stdin)
+        assert ran.code == code, (words, ran.code, ran.out, ran.err)
+        assert "Traceback" not in ran.err
+        assert "should not happen" not in ran.err
+        return ran
+
+    def put(self, *words: str, code: int = 0, stdin: bytes = b"") -> list[str]:
+        """The words that `put` answers."""
+        document = self.run("put", self.system.queue, *words, "--json", code=code, stdin=stdin).json
+        fits(document, PUT)
+        return [result["word"] for result in document["results"]]
+
+    def act(self, verb: str, *words: str, code: int = 0) -> list[str]:
+        """The words that `act VERB` answers."""
+        document = self.run("act", verb, self.system.queue, *words, "--yes", "--json", code=code).json
+        fits(document, ACT)
+        return [result["word"] for result in document["results"]]
+
+    def take(self, verb: str, *words: str) -> list[dict[str, object]]:
+        """The jobs that `reserve` or `pull` hands out."""
+        document = self.run("act", verb, self.system.queue, *words, "--yes", "--json").json
+        fits(document, TAKEN)
+        assert document["moved"] == len(document["results"])
+        return [result["job"] for result in document["results"]]
+
+    def ids(self, place: str, *words: str) -> list[str]:
+        """The ids in a place."""
+        document = self.run("jobs", self.system.queue, place, *words, "--json").json
+        fits(document, PAGE)
+        return [job["id"] for job in document["jobs"]]
+
+    def refused(self, *words: str, code: int = 2) -> str:
+        """What is said about a command line that is refused; nothing is on stdout then."""
+        ran = self.run(*words, code=code)
+        assert ran.out == ""
+        return ran.err.replace("\n", " ")
