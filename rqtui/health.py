@@ -74,7 +74,7 @@ def _no_worker(queue: Queue, rate: Rate) -> Iterator[Finding]:
 
 def _old(queue: Queue, _rate: Rate) -> Iterator[Finding]:
     age = queue.oldest_ready_ms or 0
-    if age >= OLD_READY_MS and not queue.paused and queue.workers:
+    if age >= OLD_READY_MS and not queue.paused and queue.workers != 0:
         yield Finding(
             "oldest-ready", "warning", queue.name, f"the oldest ready job waits for {_age(age)}", "add workers"
         )

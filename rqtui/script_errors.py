@@ -144,8 +144,8 @@ def _parts(error: Exception) -> tuple[str, str, str | None]:
         text, line = text[match.end() :], match["line"]
     code = _CODE_OF_CLASS.get(type(error), "")
     first, _, rest = text.partition(" ")
-    if not code and first in _BY_CODE:
-        code, text = first, rest
+    if not code and first.removeprefix("-") in _BY_CODE:  # Redis 6.2 leaves the sign of an error in front: -OOM
+        code, text = first.removeprefix("-"), rest
     return code, text.partition("\nstack traceback:")[0].removeprefix("ERR "), line
 
 

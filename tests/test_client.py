@@ -13,6 +13,7 @@ import pytest
 from keyspace import age, diff, dump
 from proxy import Proxy
 from redis import Redis
+from versions import is_older
 from waiting import wait_until
 from walking import problems
 
@@ -646,7 +647,7 @@ def test_a_durable_put_says_when_nothing_but_memory_holds_the_job(
 
 
 def test_a_durable_put_waits_for_the_append_only_file(server_client: Redis, tmp_path: Any) -> None:
-    if int(server_client.info("server").get("redis_version", "7").split(".")[1]) < 2:
+    if is_older(server_client, 7, 2):
         pytest.skip("WAITAOF needs Redis 7.2")
     server_client.config_set("appendonly", "yes")
     try:

@@ -17,6 +17,7 @@ from keyspace import dump
 from proxy import Proxy
 from redis.backoff import NoBackoff
 from redis.retry import Retry
+from versions import is_older
 
 from rqtui import scripts
 from rqtui.embedded import EmbeddedServer
@@ -485,6 +486,8 @@ def test_a_known_script_is_one_short_command(client: redis.Redis, url: str) -> N
 def test_a_script_that_only_reads_is_held_to_it_by_the_server(
     server_client: redis.Redis, server: EmbeddedServer
 ) -> None:
+    if is_older(server_client, 7):
+        pytest.skip("EVAL_RO needs Redis 7")
     liar = script("KEYS     value  string\nreturns  moved", "redis.call('SET', KEYS[1], 1)\nreturn 'moved'", "liar")
     with pytest.raises(ScriptError, match="liar.lua:5: it writes, but its header"):
         scripts.run(server_client, liar.call({"value": "v"}))
@@ -718,3 +721,27 @@ def test_a_folder_that_lacks_a_needed_script_says_so() -> None:
     with pytest.raises(ScriptError, match=r"lua/native/reserve.lua:0: it is not there"):
         partial["reserve"]
     assert "reserve" not in partial and partial.get("reserve") is None
+
+
+# ── Redis 6.2 says the same in other words ───────────────────────────────────────────────────────────────────────
+
+
+def test_what_redis_6_2_refuses_is_told_in_the_same_words(oldest_server: EmbeddedServer) -> None:
+    with connect(oldest_server.url) as client:
+        client.flushall()
+        client.lpush("v", "another program's")
+        append = put("redis.call('APPEND', KEYS[1], ARGV[1])\nreturn 'moved'")
+        with pytest.raises(WrongType, match="key v holds a list, not a string"):
+            scripts.run(client, append.call({"value": "v"}, {"id": "1"}))
+        client.config_set("maxmemory", 1)
+        try:
+            with pytest.raises(ServerError, match="over its maxmemory"):
+                scripts.run(client, put().call({"value": "w"}, {"id": "1"}))
+        finally:
+            client.config_set("maxmemory", 0)
+        client.execute_command("REPLICAOF", "127.0.0.1", "1")
+        try:
+            with pytest.raises(Denied, match="read only replica"):
+                scripts.run(client, put().call({"value": "w"}, {"id": "1"}))
+        finally:
+            client.execute_command("REPLICAOF", "NO", "ONE")

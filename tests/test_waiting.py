@@ -14,6 +14,7 @@ from fakeredis import FakeRedis
 from keyspace import age
 from proxy import Proxy
 from redis import Redis
+from versions import is_older
 from waiting import wait_until
 
 from rqtui.client import Queue
@@ -177,6 +178,8 @@ def restricted(client: Redis, url: str) -> Iterator[Callable[..., str]]:
 def test_where_nobody_may_be_unblocked_the_server_keeps_the_time(
     restricted: Callable[..., str], client: Redis, rule: str
 ) -> None:
+    if is_older(client, 7):
+        pytest.skip("an ACL can deny a subcommand alone from Redis 7 on")
     with Queue("mail", restricted(rule)) as queue:
         queue.put("soon", delay="300ms")
         began = time.monotonic()
