@@ -226,7 +226,7 @@ def test_every_verb_of_redisched(client: Redis, sh: Callable[..., Shell]) -> Non
     queued, reserved, bodies = (f"__REDIS_SCHED_{name}__mail" for name in ("QUEUED", "RESERVED", "JOBS"))
     [job] = on.take("reserve", "--set", "ttr=60s")
     assert (job["id"], job["place"], job["body"]["value"]) == ("a", "reserved", "a")
-    assert 59_000 < client.zscore(reserved, "a") - time.time() * 1000 <= 60_000
+    assert 59_000 < client.zscore(reserved, "a") - time.time() * 1000 < 60_500  # two readings of a clock
     told = on.run("act", "extend", "mail", "a", "--set", "ttr=2m")
     [line] = [line for line in told.out.splitlines() if line.startswith("a ")]
     token = line.rpartition("token ")[2].strip()
