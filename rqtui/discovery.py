@@ -110,7 +110,8 @@ class Discovery:
                 for layout in self._able(name)
                 if self._unless_denied(layout, layout.recognises, self.client, name)
             ]
-            self._remember(seen)
+            named = [ref for ref in seen if name in self.layouts[ref.layout].named()]
+            self._remember(named or seen)  # whoever was told this name knows better than who finds it likely
         found = self.find(name)
         if self.layouts[found.layout].learns_by_walk and not self._has_walked:
             for _spotted in self._walk():

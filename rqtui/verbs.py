@@ -75,7 +75,7 @@ VERBS: tuple[Verb, ...] = (
         takes=("reserved",),
         danger=True,
         question="Finish",
-        lost="their bodies, unless kept",
+        lost="their bodies, where the system does not keep them",
     ),
     Verb(
         "release", "let go", "given back", "L", takes=("reserved",), form=(Field("delay_ms", "not before", "duration"),)

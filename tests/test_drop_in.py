@@ -132,3 +132,23 @@ def test_json_lines_are_what_the_contract_says(client: Redis, url: str) -> None:
     [line] = shell(url, "dispatch", "--layout", "dispatcher", "--once", "--json").lines
     assert line == {"queue": "readytasklist", "dispatched": 1, "delayed": 0, "ready": 0, "backing_off_ms": 1000}
     assert json.dumps(line)
+
+
+def test_a_batch_size_beyond_ours_is_taken_as_ours(client: Redis, url: str) -> None:
+    tasks(client, 1)
+    ran = shell(url, "dispatch", "--layout", "dispatcher", "-n", "5000", "--once")
+    assert (ran.code, client.llen("readytasklist")) == (0, 1)
+    assert "batches of 1000" in ran.err
+
+
+def test_without_a_layout_it_says_whose_queues_it_leaves_alone(client: Redis, url: str) -> None:
+    with running("-u", url) as program:
+        said = [program.stderr.readline().decode() for _ in range(2)]  # type: ignore[union-attr]
+    assert "all queues of native" in said[0]
+    assert "dispatcher are left alone unless they are named" in said[1]
+
+
+def test_a_list_that_a_layout_was_told_of_is_no_other_ones(client: Redis, url: str) -> None:
+    client.rpush("readytasklist", "a")
+    ran = shell(url, "--layout", "dispatcher", "--layout", "safe_pop", "jobs", "readytasklist", "ready", "--json")
+    assert (ran.code, ran.json["layout"]) == (0, "dispatcher")

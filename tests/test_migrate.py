@@ -709,3 +709,10 @@ def test_when_redis_goes_away_the_document_says_what_was_moved(client: Redis, ur
     client.delete("rqtui:{readytasklist}:migrator")
     assert shell(url, "migrate", "dispatcher:readytasklist", "native:new").code == 0
     assert copies(client) == Counter(b"%d" % n for n in range(many))
+
+
+@pytest.mark.parametrize("source", ["nope:bar", ":bar"])
+def test_a_source_of_no_layout_is_answered_with_those_there_are(client: Redis, url: str, source: str) -> None:
+    ran = shell(url, "migrate", source, "native:y")
+    assert (ran.code, ran.out) == (2, "")
+    assert "dispatcher, native, orizuru" in ran.err

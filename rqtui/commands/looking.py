@@ -89,6 +89,7 @@ def note_if_unknown(queue: Queue) -> None:
     """Says so when a queue that somebody named has never held a job: a slip of the pen looks like an empty queue."""
     if (
         not queue.error
+        and not queue.findings
         and not any(count.count for count in queue.counts)
         and not any(queue.counters.get(n) for n in ("in", "out"))
     ):

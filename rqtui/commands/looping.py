@@ -59,6 +59,9 @@ def dispatch(
 
     Example: rqtui dispatch mail --verbose
     """
+    if batch_size is not None and batch_size > MOST:  # the original takes any
+        output.say(f"-n {batch_size} is more than a call may move: batches of {MOST}.")
+        batch_size = MOST
     _check_batch(batch_size, "-n/--batch-size")
     keys = {name: key for name, key in (("delayed", delayed_key), ("ready", ready_key)) if key is not None}
     report = _Report(session, _dispatched, ("queue", "dispatched", "delayed", "ready", "backing_off"), verbose or once)
@@ -148,8 +151,11 @@ def _loop(
     with stopped_by_signals() as stop:
         from rqtui.server import mask
 
-        what = ", ".join(queues or ()) or f"all queues ({', '.join(layout.name for layout in able)})"
+        what = ", ".join(queues or ()) or f"all queues of {', '.join(layout.name for layout in able)}"
         output.say(f"{verb}: {what} at {mask(session.settings.url)}; Ctrl+C ends it.")
+        others = [layout.name for layout in engine.layouts.values() if not layout.is_asked and layout.can(verb)]
+        if others and not queues:
+            output.say(f"queues of {', '.join(others)} are left alone unless they are named, or --layout names theirs.")
         loop.run(stop)
     return stop.code
 

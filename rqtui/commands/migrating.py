@@ -38,6 +38,7 @@ def migrate(
 
     Example: rqtui migrate redisched:mail native:mail --dry-run
     """
+    from rqtui import layouts
     from rqtui.migrate import Migration
 
     if not dry_run:
@@ -45,6 +46,9 @@ def migrate(
     name, colon, queue = target.partition(":")
     if not colon or not queue or name != "native":
         raise UsageError(f'the target is native:QUEUE, not "{target}".')
+    known = layouts.names()
+    if ":" in source and source.partition(":")[0] not in known:
+        raise UsageError(f'the source is LAYOUT:SOURCE, not "{source}"; the layouts: {", ".join(known)}.')
     engine = _engine(session, source)
     from_ref, to_ref = engine.seek(source), engine.seek(target)
     migration = Migration(engine, from_ref, to_ref)
