@@ -695,3 +695,13 @@ def test_logs_may_be_json_lines() -> None:
     record = logging.LogRecord("rqtui.loops", logging.WARNING, "x.py", 1, "lost %s", ("it",), None)
     line = json.loads(_JsonLines().format(record))
     assert (line["level"], line["logger"], line["text"]) == ("warning", "rqtui.loops", "lost it")
+
+
+def test_an_id_that_is_no_text_is_named_as_documents_write_it(client: Redis, url: str) -> None:
+    Queue("mail", client).put(1, id=b"bin\xff")
+    [job] = shell(url, "jobs", "mail", "ready", "--json").json["jobs"]
+    assert (job["id"], job["id_encoding"]) == ("Ymlu/w==", "base64")
+    assert shell(url, "show", "mail", "base64:Ymlu/w==", "--json").json["id"] == "Ymlu/w=="
+    assert shell(url, "show", "mail", "base64:%").code == 2
+    assert shell(url, "act", "delete", "mail", "base64:Ymlu/w==", "--yes").code == 0
+    assert Queue("mail", client).counts()["ready"] == 0

@@ -53,7 +53,10 @@ def act(
         str, typer.Argument(metavar="VERB", help="What to do: ack, requeue, delete, pause … (rqtui layouts).")
     ],
     queue: QUEUE,
-    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Which jobs (or workers).")] = None,
+    ids: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[ID]...", help="Which jobs (or workers); base64:… where an id is no text."),
+    ] = None,
     place: Annotated[
         str, typer.Option("--place", metavar="PLACE", help="Jobs of that place; needs --filter or --all.")
     ] = "",
@@ -83,7 +86,7 @@ def act(
     script = _script(engine, ref, verb)
     if not dry_run:
         session.refuse_if_read_only(f"act {verb}")
-    raw_ids = tuple(id.encode("utf-8", "surrogateescape") for id in ids or ())
+    raw_ids = tuple(documents.id_bytes(id) for id in ids or ())
     place = engine.layouts[ref.layout].place(place).name if place else ""
     request = Request(ref, raw_ids, place, expression, everything, limit, dry_run, yes)
     form = form_of(script, fields or [], engine.layouts[ref.layout].options)

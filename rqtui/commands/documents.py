@@ -12,6 +12,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from rqtui.errors import UsageError
+
 if TYPE_CHECKING:
     from rqtui.model import Finding, Job, Outcome, Queue, Ref, Worker
 
@@ -39,6 +41,17 @@ def id_fields(id: bytes) -> dict[str, str]:
     """`id`, and how it is written where it is not UTF-8."""
     shown = text(id)
     return {"id": shown} if shown.encode("utf-8") == id else {"id": shown, "id_encoding": "base64"}
+
+
+def id_bytes(word: str) -> bytes:
+    """An id of the command line: as it is, or `base64:…` as documents write one that is not UTF-8."""
+    encoded = word.removeprefix("base64:")
+    if encoded == word:
+        return word.encode("utf-8", "surrogateescape")
+    try:
+        return base64.b64decode(encoded, validate=True)
+    except ValueError:
+        raise UsageError(f'"{word}" is no id in base64.') from None
 
 
 def job(found: Job) -> dict[str, Any]:

@@ -236,7 +236,7 @@ def _moment(job: Job, now_ms: float, age: Callable[[float | None], str]) -> str:
 def show(
     session: Session,
     queue: QUEUE,
-    id: Annotated[str, typer.Argument(metavar="ID", help="The job.")],
+    id: Annotated[str, typer.Argument(metavar="ID", help="The job; base64:… where its id is no text.")],
     whole: Annotated[bool, typer.Option("--body", help="The whole body, however long it is.")] = False,
     is_raw: Annotated[bool, typer.Option("--raw", help="Nothing but the bytes of the body, on stdout.")] = False,
     is_revealed: Annotated[bool, typer.Option("--reveal", help="Do not mask passwords and tokens for people.")] = False,
@@ -247,7 +247,7 @@ def show(
     """
     engine = session.engine()
     ref = engine.seek(queue)
-    raw_id = id.encode("utf-8", "surrogateescape")
+    raw_id = documents.id_bytes(id)
     found = engine.job(ref, raw_id, -1 if whole or is_raw else documents.BODY_BYTES)
     if found is None:
         output.say(f'there is no job "{id}" in {ref.queue}.')
