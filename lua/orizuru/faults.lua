@@ -1,6 +1,9 @@
--- Faults of this system that can be seen: dead and unknown consumers that hold jobs, bodies that no consumer can read.
+-- Faults of this system that can be seen: dead and unknown consumers that hold jobs, bodies that no consumer can read or that are
+-- large.
 --
--- `number` is how many jobs it is about, `id` one of them where it is short. At most 1000 entries are looked into.
+-- `number` is how many jobs it is about, `id` one of them (of a long one its first 60 bytes, '' in quotes of an empty one). Of a
+-- consumer whose life nobody can tell, `standing` and `beat` say what is known, and `verb` takes back what stands in `place`;
+-- `only` is the filter of rqtui that fits no other consumer's. At most 1000 entries are looked into.
 --
 -- derived  orizuru:consumers:<worker>:processing
 --          orizuru:consumers:<worker>:unacked
@@ -11,7 +14,8 @@
 -- ARGV     now_ms?    int  a test's clock; the server's when empty
 --          silent_ms  int  a consumer is dead after so long without a beat
 --          each       (worker bytes)  consumers whose lists were seen
--- returns  looked  (looked int)  rows (kind str, key str, id bytes, number int, worker str, silent_s int)
+-- returns  looked  (looked int)  rows (kind str, key str, id bytes, number int, worker str, silent_s int,
+--                               standing str, beat str, verb str, place str, only str)
 local source, consumers, heartbeats = KEYS[1], KEYS[2], KEYS[3]
 local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -57,29 +61,41 @@ local function is_readable(body) -- whether it is one whole value; after 2000 el
 end
 
 local looked, rows = 0, {}
-local function report(...)
-  if #rows < 100 then rows[#rows + 1] = {...} end
+local function report(kind, key, id, number, worker, silent_s, standing, beat, verb, place)
+  local only = verb and 'worker:/^(?-i:' .. string.gsub(worker, '[^%w_\128-\255-]', '\\%0') .. ')$/' or ''
+  if #rows < 100 then
+    rows[#rows + 1] = {kind, key, id, number, worker, silent_s or 0, standing or '', beat or '', verb or '', place or '', only}
+  end
+end
+local function brief(body)
+  if body == '' then return "''" end
+  return #body <= 4096 and body or string.sub(body, 1, 60)
 end
 local function look_into(key, length, worker, most)
-  local broken, example = 0, ''
+  local broken, large, example, largest = 0, 0, nil, nil
   for at = 1, math.min(length, most, 1000 - looked) do
     local body = redis.call('LINDEX', key, -at)
     looked = looked + 1
     if not is_readable(body) then
       broken = broken + 1
-      if example == '' and #body <= 4096 then example = body end
+      if not example or #example > 4096 and #body <= 4096 then example = body end
+    end
+    if #body >= 1048576 then
+      large, largest = large + 1, largest or body
     end
   end
-  if broken > 0 then report('undecodable', key, example, broken, worker, 0) end
+  if broken > 0 then report('undecodable', key, brief(example), broken, worker) end
+  if large > 0 then report('oversized', key, brief(largest), large, worker) end
 end
 for _, name in ipairs(names) do
   local prefix = 'orizuru:consumers:' .. name
-  local lengths_of, beat = {}, tonumber(string.match(redis.call('HGET', heartbeats, name) or '', '^%d+$') or '')
+  local entry, lengths_of = redis.call('HGET', heartbeats, name), {}
+  local beat = tonumber(string.match(entry or '', '^%d+$') or '')
   for i, place in ipairs({'processing', 'unacked'}) do
     local key = prefix .. ':' .. place
     local length = redis.pcall('LLEN', key)
     if type(length) ~= 'number' then
-      report('wrong_type', key, '', 0, name, 0)
+      report('wrong_type', key, '', 0, name)
       length = 0
     end
     lengths_of[i] = length
@@ -89,9 +105,16 @@ for _, name in ipairs(names) do
   if left_ms == -2 and beat and now_ms - beat > silent_ms and lengths_of[1] > 0 then
     report('silent_consumer', prefix .. ':processing', '', lengths_of[1], name, math.floor((now_ms - beat) / 1000))
   end
-  local is_known = beat or left_ms > -2 or redis.call('SISMEMBER', consumers, name) == 1
-  if not is_known and lengths_of[1] + lengths_of[2] > 0 then
-    report('unknown_consumer', prefix .. ':processing', '', lengths_of[1] + lengths_of[2], name, 0)
+  if not beat and left_ms == -2 then
+    local is_registered = redis.call('SISMEMBER', consumers, name) == 1
+    local standing = is_registered and 'registered' or 'not registered'
+    local heard = entry and 'its last beat is no time' or 'never beat'
+    if lengths_of[1] > 0 then
+      report('unknown_consumer', prefix .. ':processing', '', lengths_of[1], name, 0, standing, heard, 'release', 'processing')
+    end
+    if lengths_of[2] > 0 and not is_registered then
+      report('unknown_consumer', prefix .. ':unacked', '', lengths_of[2], name, 0, standing, heard, 'requeue', 'unacked')
+    end
   end
 end
 look_into(source, redis.call('LLEN', source), '', 500)

@@ -26,7 +26,7 @@ local function past(key) return redis.call('ZCOUNT', key, '-inf', now_s) + redis
 local due, expired = past(queued), past(reserved)
 local oldest_ms = due > 0 and math.max(0, now_ms - head(queued, '-inf', MS)) or -1
 local scores_s = redis.call('ZCOUNT', queued, S, '(' .. MS) + redis.call('ZCOUNT', reserved, S, '(' .. MS)
-local scores_ms = redis.call('ZCOUNT', queued, MS, '+inf') + redis.call('ZCOUNT', reserved, MS, '+inf')
+local scores_ms = redis.call('ZCOUNT', queued, MS, '(9e15') + redis.call('ZCOUNT', reserved, MS, '(9e15')
 return {
   'counted', now_ms, redis.call('ZCARD', queued) - due, due, redis.call('ZCARD', reserved) - expired, expired,
   oldest_ms, head(queued, '(' .. now_s, '(' .. now), head(reserved, '-inf', MS), scores_s, scores_ms,

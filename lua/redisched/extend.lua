@@ -20,10 +20,11 @@ if #ARGV < 5 or #ARGV > 2003 or #ARGV % 2 == 0 or #ARGV[1] > 13 or string.find(A
   or ttr_ms < 1 or ttr_ms > 31536000000 or not ({ms = 1, s = 1, auto = 1})[unit] then
   return redis.error_reply('ERR a batch has 1 to 1000 rows of id and token, ttr_ms is at least 1 and at most a year, the unit ms, s or auto; nothing was changed')
 end
-local has_ms = redis.call('ZCOUNT', queued, MS, '+inf') + redis.call('ZCOUNT', reserved, MS, '+inf') > 0
-local function is_ms(score) -- a score below 10^8 tells no unit: then that of the others
+local has_ms = redis.call('ZCOUNT', queued, MS, '(9e15') + redis.call('ZCOUNT', reserved, MS, '(9e15') > 0
+local function is_ms(score) -- a score below 10^8, or beyond all time, tells no unit: then that of the others
   if unit ~= 'auto' then return unit == 'ms' end
-  return score >= 1e11 or (score < 1e8 and has_ms)
+  if score < 1e8 or score > 9e15 then return has_ms end
+  return score >= 1e11
 end
 local deadline_ms = now_ms + ttr_ms + (clock[2] % 999 + 1) / 1000
 local words, later, seen = {}, {}, {}

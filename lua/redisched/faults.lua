@@ -1,7 +1,8 @@
 -- Look for what this system's own programs do wrong: a thousand ids, at most.
 --
 -- Ids without a body gather at the head, where nobody can take them; bodies are looked at by chance. `number` is how many
--- were met, or how many there are at least; `other` the second number of a sentence.
+-- were met, or how many there are at least; `other` the second number of a sentence. Behind a colon in `kind` stands which words
+-- fit: the remedy is another one.
 --
 -- KEYS     jobs      hash  body by id
 --          queued    zset  id by due
@@ -15,17 +16,25 @@ local rows, looked = {}, 0
 local function add(kind, key, id, number, other) rows[#rows + 1] = {kind, key, id, number, other or 0} end
 
 local scores_s = redis.call('ZCOUNT', queued, S, '(' .. MS) + redis.call('ZCOUNT', reserved, S, '(' .. MS)
-local scores_ms = redis.call('ZCOUNT', queued, MS, '+inf') + redis.call('ZCOUNT', reserved, MS, '+inf')
+local scores_ms = redis.call('ZCOUNT', queued, MS, '(9e15') + redis.call('ZCOUNT', reserved, MS, '(9e15')
 if scores_s > 0 and (scores_ms > 0 or unit == 'ms') or scores_ms > 0 and unit == 's' then
-  local odd = (unit == 's' or unit == 'auto' and scores_ms < scores_s) and {MS, '+inf'} or {S, '(' .. MS}
-  local key = redis.call('ZCOUNT', queued, odd[1], odd[2]) > 0 and queued or reserved
-  add('mixed_units', key, redis.call('ZRANGEBYSCORE', key, odd[1], odd[2], 'LIMIT', 0, 1)[1], scores_s, scores_ms)
+  local mixed = (unit == 's' or unit == 'auto' and scores_ms < scores_s) and {MS, '(9e15'} or {S, '(' .. MS}
+  local key = redis.call('ZCOUNT', queued, mixed[1], mixed[2]) > 0 and queued or reserved
+  add('mixed_units', key, redis.call('ZRANGEBYSCORE', key, mixed[1], mixed[2], 'LIMIT', 0, 1)[1], scores_s, scores_ms)
 end
 
-local never = redis.call('ZCOUNT', queued, '-inf', '(0') + redis.call('ZCOUNT', queued, '(9e15', '+inf')
-if never > 0 then
-  local id = redis.call('ZRANGEBYSCORE', queued, '-inf', '(0', 'LIMIT', 0, 1)[1]
-  add('never_due', queued, id or redis.call('ZRANGEBYSCORE', queued, '(9e15', '+inf', 'LIMIT', 0, 1)[1], never)
+local odd = {{'never_due', queued, '(9e15', '+inf'}, {'never_due:below', queued, '-inf', '(0'}, {'never_due:lease', reserved, '(9e15', '+inf'}}
+for _, range in ipairs(odd) do
+  local kind, key, from, to = unpack(range)
+  local number = redis.call('ZCOUNT', key, from, to)
+  if number > 0 then add(kind, key, redis.call('ZRANGEBYSCORE', key, from, to, 'LIMIT', 0, 1)[1], number) end
+end
+
+local big, bigs, measured = false, 0, {}
+local function measure(id)
+  if measured[id] then return end
+  measured[id] = true
+  if redis.call('HSTRLEN', jobs, id) >= 1048576 then big, bigs = big or id, bigs + 1 end
 end
 
 local held = redis.call('ZCARD', reserved)
@@ -34,6 +43,7 @@ for _, key in ipairs({queued, reserved}) do
   local ghost, ghosts = false, 0
   for _, id in ipairs(redis.call('ZRANGE', key, 0, 299)) do
     looked = looked + 1
+    measure(id)
     if redis.call('HEXISTS', jobs, id) == 0 then ghost, ghosts = ghost or id, ghosts + 1 end
   end
   if ghost then add('ghost', key, ghost, ghosts) end
@@ -53,10 +63,13 @@ if bodies > 0 then
   local due, deadline = redis.call('ZMSCORE', queued, unpack(ids)), redis.call('ZMSCORE', reserved, unpack(ids))
   for i, id in ipairs(ids) do
     looked = looked + 1
+    measure(ids[i])
     if not due[i] and not deadline[i] then lost, number = lost or id, number + 1 end
   end
-  if lost then add('no_place', jobs, lost, math.max(number, bodies - placed)) end
+  local kind = unit == 'auto' and (scores_s > 0) == (scores_ms > 0) and 'no_place:unit' or 'no_place'
+  if lost then add(kind, jobs, lost, math.max(number, bodies - placed)) end
 end
+if big then add('oversized', jobs, big, bigs) end
 
 local often = redis.call('ZREVRANGEBYSCORE', expiries, '+inf', 5, 'WITHSCORES', 'LIMIT', 0, 20)
 for i = 1, #often, 2 do

@@ -34,7 +34,7 @@ local function next_ms()
   end
   return soonest
 end
-local has_ms = redis.call('ZCOUNT', queued, MS, '+inf') + redis.call('ZCOUNT', reserved, MS, '+inf') > 0
+local has_ms = redis.call('ZCOUNT', queued, MS, '(9e15') + redis.call('ZCOUNT', reserved, MS, '(9e15') > 0
 local due_ms, due_s = string.format('%.0f', now_ms), string.format('%.0f', math.floor(now_ms / 1000))
 local low = has_ms and due_ms or due_s -- a score below 10^8 tells no unit: then that of the others
 local only = ({ms = due_ms, s = due_s})[unit]

@@ -22,10 +22,11 @@ if #ARGV < 5 or #ARGV > 2003 or #ARGV % 2 == 0 or #ARGV[1] > 13 or string.find(A
   or not ({ms = 1, s = 1, auto = 1})[unit] then
   return redis.error_reply('ERR a batch has 1 to 1000 rows of id and token, now_ms and delay_ms are whole numbers, the unit is ms, s or auto; nothing was changed')
 end
-local has_ms = redis.call('ZCOUNT', queued, MS, '+inf') + redis.call('ZCOUNT', reserved, MS, '+inf') > 0
-local function is_ms(score) -- a score below 10^8 tells no unit: then that of the others
+local has_ms = redis.call('ZCOUNT', queued, MS, '(9e15') + redis.call('ZCOUNT', reserved, MS, '(9e15') > 0
+local function is_ms(score) -- a score below 10^8, or beyond all time, tells no unit: then that of the others
   if unit ~= 'auto' then return unit == 'ms' end
-  return score >= 1e11 or (score < 1e8 and has_ms)
+  if score < 1e8 or score > 9e15 then return has_ms end
+  return score >= 1e11
 end
 local function due(score) -- whole seconds: the clock of the programs that write seconds
   if is_ms(score) then return string.format('%.0f', now_ms + delay_ms) end

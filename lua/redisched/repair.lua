@@ -18,7 +18,8 @@ local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local unit, S, MS = ARGV[2], '100000000', '100000000000'
 redis.call('HLEN', jobs)
-local all = redis.call('ZCARD', queued) + redis.call('ZCARD', reserved)
+redis.call('ZCARD', queued)
+redis.call('ZCARD', reserved)
 if #ARGV < 3 or #ARGV > 1002 or #ARGV[1] > 13 or string.find(ARGV[1], '%D') or not ({ms = 1, s = 1, auto = 1})[unit] then
   return redis.error_reply('ERR a batch has 1 to 1000 ids, now_ms is a whole number, the unit ms, s or auto; nothing was changed')
 end
@@ -36,9 +37,9 @@ for at = 3, #ARGV do
 end
 if #lost > 0 and unit == 'auto' then
   local scores_s = redis.call('ZCOUNT', queued, S, '(' .. MS) + redis.call('ZCOUNT', reserved, S, '(' .. MS)
-  local scores_ms = redis.call('ZCOUNT', queued, MS, '+inf') + redis.call('ZCOUNT', reserved, MS, '+inf')
-  if all == 0 or (scores_s > 0 and scores_ms > 0) then
-    return redis.error_reply('ERR this topic ' .. (all == 0 and 'has no score that shows its unit' or 'holds scores in both units') ..
+  local scores_ms = redis.call('ZCOUNT', queued, MS, '(9e15') + redis.call('ZCOUNT', reserved, MS, '(9e15')
+  if (scores_s > 0) == (scores_ms > 0) then
+    return redis.error_reply('ERR this topic ' .. (scores_s == 0 and 'has no score that shows its unit' or 'holds scores in both units') ..
       ': say --layout redisched:unit=ms (its Node programs) or redisched:unit=s (those in Go); nothing was changed')
   end
   unit = scores_ms > 0 and 'ms' or 's'

@@ -37,10 +37,11 @@ local function due(most) -- of both units, those that are due for longest first
   table.sort(found, function(a, b) return a[3] < b[3] or (a[3] == b[3] and a[4] < b[4]) end)
   return found
 end
-local has_ms = redis.call('ZCOUNT', queued, MS, '+inf') + redis.call('ZCOUNT', reserved, MS, '+inf') > 0
-local function is_ms(score) -- a score below 10^8 tells no unit: then that of the others
+local has_ms = redis.call('ZCOUNT', queued, MS, '(9e15') + redis.call('ZCOUNT', reserved, MS, '(9e15') > 0
+local function is_ms(score) -- a score below 10^8, or beyond all time, tells no unit: then that of the others
   if unit ~= 'auto' then return unit == 'ms' end
-  return score >= 1e11 or (score < 1e8 and has_ms)
+  if score < 1e8 or score > 9e15 then return has_ms end
+  return score >= 1e11
 end
 local deadline_ms = now_ms + ttr_ms + (clock[2] % 999 + 1) / 1000
 local rows, ids, leases, bytes = {}, {}, {}, 0

@@ -40,6 +40,7 @@ for i, entry in ipairs(looked) do
   else
     fresh = fresh + 1
   end
+  local is_large = #entry >= 1048576
   if id then
     if standing[id] then met('two_places', entries, id) end
     standing[id] = true
@@ -48,10 +49,12 @@ for i, entry in ipairs(looked) do
       met('wrong_type', entries .. ':data:' .. id, id)
     elseif stored > 0 then
       with_data = with_data + 1
+      if stored >= 1048576 and not is_large then met('oversized', entries .. ':data:' .. id, id) end
     elseif #id == 36 and not (time and redis.call('SISMEMBER', done, id) == 1) and string.find(id, '^%x+%-%x+%-%x+%-%x+%-%x+$') then
       bare[#bare + 1] = id
     end
   end
+  if is_large then met('oversized', entries, id or entry) end
 end
 if with_data > 0 then
   for _, id in ipairs(bare) do met('ghost', entries .. ':data:' .. id, id) end

@@ -22,6 +22,7 @@ for _, key in ipairs({todos, in_progress, done}) do
   for _, whole in ipairs(redis.call('SRANDMEMBER', key, 300)) do
     local item = string.sub(whole, 1, 4096)
     looked = looked + 1
+    if #whole >= 1048576 then met('oversized', key, string.sub(whole, 1, 60)) end
     if is_integer(item) then integers = integers + 1 else texts[#texts + 1] = {key, item} end
     local lock = prefix .. whole .. '-lock'
     local has_lock = redis.call('EXISTS', lock) == 1

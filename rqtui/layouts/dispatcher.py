@@ -54,6 +54,12 @@ class Dispatcher(Entrywise):
             "due times that are infinite: {number} in {key}, such as {id}; they are never due",
             "rqtui act reschedule gives them a time, promote makes them ready, delete removes them",
         ),
+        "oversized": Fault(
+            "warning",
+            "tasks of 1 MB and more in {key}: {number} of those looked at, such as {id}…; each look at them costs "
+            "Redis time",
+            "keep large payloads elsewhere and put their address into the task",
+        ),
         "no_place": Fault(
             "warning",
             "tasks that a migration took and did not settle: {number} in {key}, such as {id}",

@@ -51,13 +51,18 @@ class Orizuru(Entrywise):
         ),
         "unknown_consumer": Fault(
             "warning",
-            "{number} in the lists of {worker}, who is not registered and never beat: stopped, or it does neither",
-            "if it is gone, release what it holds and requeue what it rejected",
+            "consumer {worker}, {standing}, holds {number} in {key}, and {beat}: nobody can tell whether it lives",
+            "if it is gone: rqtui act {verb} {queue} --place {place} --filter {only}",
         ),
         "undecodable": Fault(
             "warning",
             "bodies that are no MessagePack: {number} in {key}, such as {id}; a consumer leaves them in processing",
             "delete them, or reject them to look at them later",
+        ),
+        "oversized": Fault(
+            "warning",
+            "bodies of 1 MB and more: {number} in {key}, such as {id}; each look at them costs Redis time",
+            "keep large payloads elsewhere and put their address into the job",
         ),
         "wrong_type": Fault(
             "critical", "key {key} of consumer {worker} holds no list; it counts as empty", "rename or delete that key"
@@ -119,7 +124,7 @@ class Orizuru(Entrywise):
         return super().call(name, queue, args, rows)
 
     def workers_ask(self, queue: str) -> Ask[tuple[Worker, ...]]:
-        """Consumers that ever beat, the silent ones too."""
+        """Consumers that ever beat, the silent ones too; without a beat there is no age, and `faults` names them."""
         silent_ms = int(self.options_of(queue)["silent_ms"])
         call = self.call("roster", queue, {})
         return Ask((call,), lambda answers: _workers(queue, silent_ms, answers))
@@ -146,7 +151,7 @@ class Orizuru(Entrywise):
 
     def words(self, queue: str) -> str:
         """As every layout; of the nameless queue, what has to be said first."""
-        return "--layout orizuru:source=KEY" if self._is_nameless(queue) else super().words(queue)
+        return "--layout orizuru:source=KEY orizuru:KEY" if self._is_nameless(queue) else super().words(queue)
 
     def _is_nameless(self, queue: str) -> bool:
         return queue == self.name and queue not in self.named()

@@ -10,12 +10,14 @@ its code puts the job back, and its servers finish one with `delete`: so does `a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import isfinite
 from typing import Any
 
 from rqtui.errors import UsageError
 from rqtui.foreign import Fault, Foreign
-from rqtui.model import Job, Place, State
+from rqtui.model import Finding, Job, Place, State
+from rqtui.scripts import Answer
 
 _PREFIXES = {
     "jobs": ("__REDIS_SCHED_JOBS__", b"hash"),
@@ -51,8 +53,19 @@ class Redisched(Foreign):
         ),
         "never_due": Fault(
             "warning",
-            "scores that no program of this system ever takes: {number}, such as {id} in {key}",
-            "rqtui reserves what is below 0; rqtui act promote redisched:{queue} {id} makes the others due",
+            "due times beyond all time, which no program ever takes: {number}, such as {id} in {key}",
+            "rqtui act promote redisched:{queue} {id} makes it due",
+        ),
+        "never_due:below": Fault(
+            "warning",
+            "due times below 0, which rqtui takes as due and this system's own programs never: {number}, such as {id} "
+            "in {key}",
+            "rqtui act reschedule redisched:{queue} {id} --set delay_ms=0 makes it due for them, too",
+        ),
+        "never_due:lease": Fault(
+            "warning",
+            "leases that never end: {number}, such as {id} in {key}; if its worker is gone, nobody takes it back",
+            "rqtui act release redisched:{queue} {id} makes it due, act delete with --force removes it",
         ),
         "ghost": Fault(
             "warning",
@@ -65,6 +78,13 @@ class Redisched(Foreign):
             "without a ttr, lost them",
             "rqtui act repair redisched:{queue} {id} makes it due, act delete removes it",
         ),
+        "no_place:unit": Fault(
+            "critical",
+            "bodies in {key} that stand in no place: {number}, such as {id}; a release without a score, or a reserve "
+            "without a ttr, lost them; the topic's scores do not tell its unit",
+            "rqtui --layout redisched:unit=ms act repair redisched:{queue} {id} makes it due where Node programs have "
+            "the topic, with unit=s where those in Go have it; act delete removes it",
+        ),
         "two_places": Fault(
             "warning",
             "ids that are queued and reserved at once: {number}, such as {id}; put again while a worker held it, "
@@ -75,6 +95,12 @@ class Redisched(Foreign):
             "warning",
             "the lease of {id} expired {number} times: it comes back for ever",
             "look at it (rqtui show redisched:{queue} {id}), then rqtui act delete",
+        ),
+        "oversized": Fault(
+            "warning",
+            "bodies of 1 MB and more in {key}: {number} of those looked at, such as {id}; each look at them costs "
+            "Redis time",
+            "keep large payloads elsewhere and put their address into the job",
         ),
     }
 
@@ -116,6 +142,16 @@ class Redisched(Foreign):
         for name in _PREFIXES:
             pipe.type(keys[name])
         return any(type == right for type, (_prefix, right) in zip(pipe.execute(), _PREFIXES.values(), strict=True))
+
+    def _findings(self, queue: str, answer: Answer | Exception) -> tuple[Finding, ...]:
+        """Where a kind has several remedies, which of them fits stands behind a colon."""
+        found = super()._findings(queue, answer)
+        words = self.words(queue)
+        if words.startswith("--layout "):  # a topic with other options keeps them: of two layouts for it one counts
+            in_ms = type(self)({**self.options_of(queue), "unit": "ms"}).words(queue)
+            plain = f"--layout redisched:unit=ms act repair {words}"
+            found = tuple(replace(one, remedy=one.remedy.replace(plain, f"act repair {in_ms}", 1)) for one in found)
+        return tuple(replace(one, kind=one.kind.partition(":")[0]) for one in found)
 
     def decode(self, queue: str, place: str, row: Mapping[str, Any], now_ms: int) -> Job:
         """A job from its id, its score and its body."""

@@ -61,6 +61,11 @@ class SafePop(Foreign):
             "jobs whose data is no string: {number}, such as {key}",
             "another program uses that name; the body cannot be shown",
         ),
+        "oversized": Fault(
+            "warning",
+            "bodies of 1 MB and more: {number}, such as {id}; each look at them costs Redis time",
+            "keep large payloads elsewhere and put their address into the job",
+        ),
         "stalled": Fault(
             "warning",
             "{id}, in progress, is popped next: whoever meets it sleeps; fresh ones behind it: {number}",
@@ -84,12 +89,15 @@ class SafePop(Foreign):
         return {"entries": queue, "done": f"{queue}:done"}
 
     def spotted(self, client: Any, found: Sequence[bytes]) -> list[str]:
-        """Lists beside a set of done marks; where the layout was asked for, also sets whose list is drained."""
+        """Lists beside a set of done marks; where the layout was asked for, such sets whatever stands beside them."""
         names = [key[: -len(DONE)] for key in dict.fromkeys(found) if len(key) > len(DONE)]
         found_kinds = kinds(client, [key for name in names for key in (name + DONE, name)])
-        fitting = ("list", "none") if self.is_asked else ("list",)
         pairs = zip(names, found_kinds[::2], found_kinds[1::2], strict=True)
-        return [name.decode("utf-8", "surrogateescape") for name, done, q in pairs if done == "set" and q in fitting]
+        return [
+            name.decode("utf-8", "surrogateescape")
+            for name, done, q in pairs
+            if done == "set" and (q == "list" or self.is_asked)
+        ]
 
     def recognises(self, client: Any, queue: str) -> bool:
         """Whether there is such a list, or marks of one; unasked, only a list that has its marks."""
@@ -97,7 +105,7 @@ class SafePop(Foreign):
         found = kinds(client, [name, name + DONE])
         if not self.is_asked:
             return found == ["list", "set"]
-        return queue in self.named() or found in (["list", "none"], ["list", "set"], ["none", "set"])
+        return queue in self.named() or found[1] == "set" or found == ["list", "none"]
 
     def decode(self, queue: str, place: str, row: Mapping[str, Any], now_ms: int) -> Job:
         """A job from its entry; its lease is over in the first second that is later than the timeout."""

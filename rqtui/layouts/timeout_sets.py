@@ -74,6 +74,12 @@ class TimeoutSets(Sampled):
             "{key} is the name of the lock of {id}, and holds another program's data",
             "rename that key; until then no verb moves the item while it is in progress",
         ),
+        "oversized": Fault(
+            "warning",
+            "items of {key} of 1 MB and more: {number} of those looked at, such as {id}…; each look at them costs "
+            "Redis time",
+            "keep large payloads elsewhere and put their address into the job",
+        ),
     }
 
     def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:
@@ -102,7 +108,7 @@ class TimeoutSets(Sampled):
         return {**names, "suspects": f"rqtui:{{{names['in_progress']}}}:suspects"}
 
     def discover(self, client: Any) -> Iterator[list[str]]:
-        """What was asked for; unasked, the usual names where `todos` or `in_progress` is a set, and no other type."""
+        """What was asked for; unasked, the usual names where these are there: see `_is_there`."""
         yield self.named() if self.is_asked else [name for name in self.named() if self._is_there(client, name)]
 
     def recognises(self, client: Any, queue: str) -> bool:
@@ -112,9 +118,10 @@ class TimeoutSets(Sampled):
         return queue.endswith(self.options["todos"]) and self._is_there(client, queue)
 
     def _is_there(self, client: Any, queue: str) -> bool:
+        """Whether two of the keys are sets, or one, other than `done`, beside keys that are not there."""
         keys = self.keys(queue)
         found = kinds(client, [keys[name] for name in _SETS])
-        return "set" in found[:2] and set(found) <= {"set", "none"}
+        return found.count("set") >= 2 or ("set" in found[:2] and set(found) <= {"set", "none"})
 
     def counters(self, values: Mapping[str, Any]) -> Mapping[str, int]:
         """Nothing leaves `done` by itself: what comes to it is the rate that the original's log shows."""

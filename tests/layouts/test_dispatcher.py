@@ -6,6 +6,7 @@ What the original does wrong, and rqtui beside it, stands in `test_dispatcher_or
 from __future__ import annotations
 
 import re
+import shlex
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 from dispatcher_subject import DELAYED, DISPATCHER, HOUR, KEYS, NOW, READY, SCRIPTS, ask, delayed, ready, words
 from keyspace import Zset
 from redis import ConnectionPool, Redis
+from shell import ROOT, shell
 
 from rqtui import layouts, scripts
 from rqtui.engine import Engine, with_layouts
@@ -139,6 +141,37 @@ def test_what_is_wrong_is_found_and_said(kind: str, key: str, planted: Any, text
     assert len(found) == 1
     assert found[0].ids == (b"a",) and found[0].remedy
     assert re.search(text, found[0].text), found[0].text
+
+
+@pytest.mark.parametrize("key", [DELAYED, READY])
+def test_a_task_of_a_megabyte_is_told_of_by_its_first_letters(key: str, any_client: Redis) -> None:
+    def put(task: bytes) -> None:
+        any_client.rpush(READY, task) if key == READY else any_client.zadd(DELAYED, {task: NOW_S})
+
+    def found() -> list[tuple[tuple[str, ...], tuple[bytes, ...], str]]:
+        return [(f.keys, f.ids, f.text) for f in engine(any_client).findings([REF]) if f.kind == "oversized"]
+
+    put(b"a" * (2**20 - 1))
+    assert found() == []
+    put(b"x" * (2**20 + 1))
+    ((keys, ids, text),) = found()
+    assert (keys, ids) == ((key,), (b"x" * 60,)) and f"in {key}: 1 of those looked at" in text
+
+
+def test_the_look_for_large_tasks_ends_after_four_megabytes_and_after_a_hundred(any_client: Redis) -> None:
+    any_client.rpush(READY, *[b"%d" % n + b"x" * 2**20 for n in range(9)])
+    any_client.zadd(DELAYED, {b"%d" % n: n for n in range(100)} | {b"x" * 2**20: NOW_S})
+    found = {row[1]: row[3] for row in ask(any_client, "faults").rows if row[0] == "oversized"}
+    assert found == {READY: 4}
+
+
+def test_the_commands_of_the_docs_work_in_the_order_in_which_they_stand(client: Redis, url: str) -> None:
+    page = (ROOT / "docs/systems/dispatcher.md").read_text()
+    block = next(part for part in page.split("```sh\n") if part.startswith("rqtui put")).partition("```")[0]
+    for line in block.splitlines():
+        ran = shell(url, *shlex.split(line)[1:])
+        assert ran.code == 0 and "gone" not in ran.out, (line, ran.out, ran.err)
+    assert "taskA" in ran.out and keyspace.dump(client) == {}
 
 
 def test_nothing_is_found_where_nothing_is_wrong(any_client: Redis) -> None:

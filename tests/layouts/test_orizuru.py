@@ -204,12 +204,57 @@ def test_a_dead_consumer_is_named_with_what_it_holds_and_what_to_do(any_client: 
 
 def test_lists_of_somebody_unknown_are_found_by_the_walk_and_named(any_client: Redis) -> None:
     worker = holding(any_client, "gone: and away", bodies(1))
-    assert findings(any_client, "unknown-consumer") == []
     assert engine_on(any_client).snapshot().queues[0].workers is None  # nobody beats: who lives is not known
     worker.stop()  # takes the name away, not the lists
-    [found] = findings(any_client, "unknown-consumer")
-    assert "1 in the lists of gone: and away" in found.text
+    any_client.lpush(original.key("gone: and away", "unacked"), *bodies(2, 3))
+    held, rejected = findings(any_client, "unknown-consumer")
+    assert "gone: and away, not registered, holds 1 in orizuru:consumers:gone: and away:processing" in held.text
+    assert "gone: and away, not registered, holds 2 in orizuru:consumers:gone: and away:unacked" in rejected.text
+    assert "act release orizuru:jobs" in held.remedy and "act requeue orizuru:jobs" in rejected.remedy
     assert [job.worker for job in listed(engine_on(any_client), "processing")] == ["gone: and away"]
+
+
+@pytest.mark.parametrize(
+    ("beat", "says"), [("", "never beat"), ("abc", "its last beat is no time"), ("-5", "its last beat is no time")]
+)
+def test_a_registered_consumer_of_whom_no_beat_is_known_is_named_with_what_it_holds(
+    any_client: Redis, beat: str, says: str
+) -> None:
+    for name in ("z", "idle", "beats without an entry"):
+        holding(any_client, name, bodies(1, 2) if name != "idle" else [])
+        if beat:
+            any_client.hset(original.HEARTBEATS, name, beat)
+    any_client.set(original.key("beats without an entry", "heartbeat"), "1", px=60_000)
+    any_client.lpush(original.key("idle", "unacked"), *bodies(3))  # rejected jobs of a registered one are no fault
+    [found] = findings(any_client, "unknown-consumer", "silent-consumer")
+    key = original.key("z", "processing")
+    assert f"consumer z, registered, holds 2 in {key}, and {says}: nobody can tell whether it lives" in found.text
+    assert found.keys == (key,)
+    assert engine_on(any_client).workers(JOBS) == ()  # without a beat there is no age to show; the finding names it
+
+
+def test_the_example_of_a_body_is_never_empty(client: Redis) -> None:
+    for entries, example in (([b"\xc1" * 5000], "\\xc1"), ([b""], "''"), ([b"\xc1" * 5000, b"{}"], "{}")):
+        client.delete("jobs")
+        client.lpush("jobs", *entries)
+        [found] = findings(client, "undecodable")
+        assert f"such as {example}" in found.text and len(found.ids[0]) <= 60 and len(found.text) < 400
+
+
+def test_bodies_of_a_megabyte_are_named(any_client: Redis) -> None:
+    for size, number in ((2**20 - 1, 0), (2**20, 1), (2**20 + 1, 1)):
+        any_client.delete("jobs", original.key("w1", "processing"))
+        body = b"\xc6" + (size - 5).to_bytes(4, "big") + b"x" * (size - 5)
+        any_client.lpush("jobs", b"\x91\x01", body)
+        any_client.lpush(original.key("w1", "processing"), body)
+        any_client.set(original.key("w1", "heartbeat"), "1", px=60_000)
+        any_client.sadd(original.CONSUMERS, "w1")
+        found = findings(any_client, "oversized", "undecodable")
+        assert [(each.kind, each.keys) for each in found] == number * [
+            ("oversized", (original.key("w1", "processing"),)),
+            ("oversized", ("jobs",)),
+        ]
+        assert all("1 MB and more: 1 in" in each.text and len(each.ids[0]) == 60 for each in found)
 
 
 def test_a_key_of_another_type_is_named_and_hides_nobody_else(any_client: Redis) -> None:

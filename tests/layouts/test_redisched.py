@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -9,7 +10,8 @@ import conformance
 import keyspace
 import pytest
 from redis import Redis
-from redisched_subject import KEYS, NOW, SCRIPTS, SUBJECTS, ask, key, members, plant_job, words
+from redisched_subject import HOUR, KEYS, NOW, SCRIPTS, SUBJECTS, ask, key, members, plant_job, words
+from shell import shell
 
 from rqtui import layouts, scripts
 from rqtui.engine import Engine, with_layouts
@@ -279,3 +281,101 @@ def test_what_rqtui_keeps_beside_a_topic_is_taken_for_no_queue(client: Redis) ->
     client.zadd(KEYS["expiries"], {"a": 1})
     engine = with_layouts(client, [layouts.make("native"), layouts.make("redisched")])
     assert engine.refs == [MAIL]
+
+
+# ── findings and their remedies, as they are typed ───────────────────────────────────────────────────────────
+
+
+def remedies(client: Redis, url: str, kind: str) -> list[str]:
+    """What `rqtui health` says is to be done, as it prints it."""
+    found = shell(url, "health", "redisched:mail", "--json").json["findings"]
+    return [each["remedy"] for each in found if each["kind"] == kind]
+
+
+def typed(url: str, remedy: str, *more: str) -> int:
+    """The exit code of the command at the beginning of a remedy."""
+    return shell(url, *shlex.split(remedy.partition(" makes ")[0])[1:], *more, "--yes").code
+
+
+@pytest.mark.parametrize("scores", [{}, {"other": 5}, {"s": 1.9e9, "ms": 1.9e12}], ids=["none", "low", "mixed"])
+def test_the_remedy_of_a_lost_job_says_which_unit_where_no_score_does(
+    scores: dict[str, float], client: Redis, url: str
+) -> None:
+    for id, score in scores.items():
+        plant_job(client, "queued", id, score)
+    for unit in ("ms", "s"):
+        client.hset(KEYS["jobs"], "it's lost", "body")
+        (remedy,) = remedies(client, url, "no-place")
+        assert "redisched:unit=ms" in remedy and "unit=s " in remedy
+        assert typed(url, remedy.replace("unit=ms", f"unit={unit}", 1)) == 0
+        assert (client.zscore(KEYS["queued"], "it's lost") >= 1e11) == (unit == "ms")
+        client.zrem(KEYS["queued"], "it's lost")
+
+
+def test_the_remedy_of_a_lost_job_keeps_the_other_options_of_its_topic(client: Redis, url: str) -> None:
+    client.hset(KEYS["jobs"], "lost", "body")
+    spec = "redisched:topic=mail,ttr_ms=5000"
+    findings = shell(url, "--layout", spec, "health", "mail", "--json").json["findings"]
+    (found,) = [each for each in findings if each["kind"] == "no-place"]
+    assert "unit=ms" in found["remedy"] and "ttr_ms=5000" in found["remedy"]
+    assert typed(url, found["remedy"]) == 0 and client.zscore(KEYS["queued"], "lost") >= 1e11
+
+
+def test_the_remedy_of_a_lost_job_needs_no_option_where_a_score_tells_the_unit(client: Redis, url: str) -> None:
+    plant_job(client, "queued", "other", 1.9e9)
+    client.hset(KEYS["jobs"], "lost", "body")
+    client.zadd(KEYS["reserved"], {"other": float("inf")})  # of no unit
+    (remedy,) = remedies(client, url, "no-place")
+    assert "unit" not in remedy and typed(url, remedy) == 0
+    assert 0 < client.zscore(KEYS["queued"], "lost") < 1e11
+
+
+@pytest.mark.parametrize("others", [{}, {"x": 1.9e9}, {"x": 1.9e12}], ids=["alone", "s", "ms"])
+@pytest.mark.parametrize(
+    ("place", "score"),
+    [("queued", -4), ("queued", float("-inf")), ("queued", float("inf")), ("reserved", float("inf"))],
+)
+def test_the_remedy_of_a_score_that_is_no_time_makes_the_job_due_for_everybody(
+    place: str, score: float, others: dict[str, float], client: Redis, url: str
+) -> None:
+    plant_job(client, place, "neg", score)
+    for id, at in others.items():
+        plant_job(client, "queued", id, at)
+    (remedy,) = remedies(client, url, "never-due")
+    assert "neg" in remedy and typed(url, remedy) == 0
+    due = client.zscore(KEYS["queued"], "neg")
+    assert due > 0 and (due >= 1e11) == (others.get("x", 0) >= 1e11), "the unit of the others"
+    assert Engine(client, [layouts.make("redisched:topic=mail")]).job(MAIL, b"neg").place == "due"
+    assert remedies(client, url, "never-due") == remedies(client, url, "mixed-units") == []
+
+
+def test_a_lease_that_never_ends_is_told_of_and_can_be_deleted(client: Redis, url: str) -> None:
+    plant_job(client, "reserved", "n", float("inf"))
+    plant_job(client, "reserved", "m", NOW + HOUR)
+    ran = shell(url, "health", "redisched:mail")
+    assert f"leases that never end: 1, such as n in {KEYS['reserved']}" in ran.out and ran.code == 1
+    assert shell(url, "act", "delete", "redisched:mail", "n", "--force", "--yes").code == 0
+    assert client.zrange(KEYS["reserved"], 0, -1) == [b"m"] and client.hkeys(KEYS["jobs"]) == [b"m"]
+    assert remedies(client, url, "never-due") == []
+
+
+def test_a_topic_with_a_finding_is_not_called_unknown(client: Redis, url: str) -> None:
+    assert "nothing is known" in shell(url, "health", "redisched:mail").err
+    client.hset(KEYS["jobs"], "lost", "body")
+    ran = shell(url, "health", "redisched:mail")
+    assert ran.code == 2 and "nothing is known" not in ran.err
+
+
+@pytest.mark.parametrize("place", ["due", "reserved", "jobs"])
+def test_a_body_of_a_megabyte_is_told_of(place: str, any_client: Redis) -> None:
+    def found() -> list[tuple[str, bytes, str]]:
+        findings = Engine(any_client, [layouts.make("redisched:topic=mail")]).findings([MAIL])
+        return [(one.keys[0], one.ids[0], one.text) for one in findings if one.kind == "oversized"]
+
+    for id, size in (("a", 2**20 - 1), ("b", 2**20 + 1)):
+        assert found() == []
+        any_client.hset(KEYS["jobs"], id, b"x" * size)
+        if place != "jobs":
+            any_client.zadd(key(place), {id: NOW})
+    ((where, id, text),) = found()
+    assert (where, id) == (KEYS["jobs"], b"b") and ": 1 of those looked at, such as b;" in text

@@ -31,7 +31,7 @@ from rqtui import layouts, scripts
 from rqtui.engine import Engine
 from rqtui.errors import Refused, UsageError
 from rqtui.layouts.safe_pop import SafePop
-from rqtui.model import Job, Ref
+from rqtui.model import Focus, Job, Ref
 from rqtui.scripts import Answer
 
 REF = Ref("safe_pop", QUEUE)
@@ -223,13 +223,18 @@ def test_done_marks_beside_a_list_tell_of_a_queue(any_client: Redis) -> None:
             "crawl:todos": {"4"},
             "no:done": ["a list"],
             "n": ["1"],
+            "taken": "a string",
+            "taken:done": {"5"},
         },
     )
     unasked, asked = SafePop(is_asked=False), SafePop({"queue": "named"})
     assert found_by(any_client, unasked) == ["mail"]
-    assert found_by(any_client, asked) == ["drained", "mail", "named"]
+    assert found_by(any_client, asked) == ["drained", "mail", "named", "taken"]
     assert unasked.recognises(any_client, "mail") and not unasked.recognises(any_client, "n")
     assert asked.recognises(any_client, "n") and asked.recognises(any_client, "named")
+    assert asked.recognises(any_client, "taken") and not unasked.recognises(any_client, "taken")
+    (taken,) = Engine(any_client, [asked]).snapshot(Focus(queues=(Ref("safe_pop", "taken"),))).queues
+    assert "taken holds a string" in taken.error and [each.kind for each in taken.findings] == ["wrong-type"]
     assert not asked.recognises(any_client, "crawl:todos") and not asked.recognises(any_client, "nobody")
 
 

@@ -243,6 +243,19 @@ def test_each_fault_is_named_with_the_key_and_a_remedy(
     assert says in finding.text and finding.remedy and finding.keys and finding.keys[0].startswith(QUEUE)
 
 
+def test_bodies_and_entries_of_a_megabyte_are_named(any_client: Redis) -> None:
+    short, long = b"a" * (2**20 - 1), b"b" * 2**20
+    any_client.lpush(QUEUE, "c", "d", short, short[:-12] + b"|%d" % RUNNING)
+    any_client.mset({data_key(b"c"): short, data_key(b"d"): "1"})
+    assert "oversized" not in [found.kind for found in findings(any_client)]
+    any_client.set(data_key(b"c"), long + b"b")
+    (found,) = [found for found in findings(any_client) if found.kind == "oversized"]
+    assert "1 MB and more: 1, such as c;" in found.text and found.keys == (data_key(b"c"),)
+    any_client.rpush(QUEUE, long, b"|" + long, long[:-11] + b"|%d" % RUNNING)  # fresh, unreadable, and running
+    (found,) = [found for found in findings(any_client) if found.kind == "oversized"]
+    assert "1 MB and more: 4, such as" in found.text
+
+
 # --- at work at once ------------------------------------------------------------------------------------------------
 
 JOBS = 1000

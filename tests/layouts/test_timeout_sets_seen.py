@@ -197,10 +197,33 @@ def test_unasked_it_claims_only_sets_that_are_there(client: Redis) -> None:
     assert found() == []
     client.sadd("in_progress", 1)
     assert found() == ["todos"] and unasked.recognises(client, "todos")
-    client.set("todos", "another program's")
-    assert found() == []
     client.sadd("app:todos", 1)
     assert unasked.recognises(client, "app:todos") and not unasked.recognises(client, "mail")
+
+
+@pytest.mark.parametrize("wrong", PLACES)
+def test_unasked_two_sets_of_three_are_a_queue_whatever_the_third_is_and_one_is_none(wrong: str, client: Redis) -> None:
+    first, second = (name for name in PLACES if name != wrong)
+    client.set(wrong, "another program's")
+    client.sadd(first, 1)
+    assert with_layouts(client, [TimeoutSets(is_asked=False)]).refs == []
+    client.sadd(second, 2)
+    engine = with_layouts(client, [TimeoutSets(is_asked=False)])
+    assert engine.refs == [REF]
+    assert f"{wrong} holds a string, not a set" in engine.snapshot(Focus(queues=(REF,))).queue(REF).error
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_an_item_of_a_megabyte_is_told_of_by_its_first_letters(place: str, any_client: Redis) -> None:
+    def found() -> list[tuple[str, bytes, str]]:
+        findings = Engine(any_client, [LAYOUT]).findings([REF])
+        return [(one.keys[0], one.ids[0], one.text) for one in findings if one.kind == "oversized"]
+
+    any_client.sadd(place, b"y" * (2**20 - 1))
+    assert found() == []
+    any_client.sadd(place, b"x" * (2**20 + 1))
+    ((key, id, text),) = found()
+    assert (key, id) == (place, b"x" * 60) and f"items of {place} of 1 MB and more: 1 of those" in text
 
 
 def test_names_and_a_prefix_are_options(client: Redis) -> None:
