@@ -6,13 +6,16 @@ stands in `lua/README.md`). The five systems that rqtui did not invent are of th
 
 from __future__ import annotations
 
+import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from functools import cache
+from pathlib import Path
+from typing import Any
 
 from rqtui.entries import HEAD_BYTES, Entries, Entry, digest_of
-from rqtui.errors import ServerError
+from rqtui.errors import ScriptError, ServerError
 from rqtui.layout import Answers, Ask, Layout, typed, uncounted
 from rqtui.model import Count, Finding, Job, Page, Queue
 from rqtui.scripts import Answer
@@ -35,9 +38,11 @@ class Fault:
 
 
 class Foreign(Layout):
-    """A system of somebody else."""
+    """A system of somebody else. `faults` are the words for what its `faults.lua` answers, by kind."""
 
-    faults: ClassVar[Mapping[str, Fault]] = {}  # words by the kinds that `faults.lua` answers
+    def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:
+        super().__init__(*options, is_asked=is_asked)
+        self.faults = _words(self.scripts.path / "faults.toml")
 
     # -- what a subclass says -------------------------------------------------------------------------------------
 
@@ -249,3 +254,14 @@ class Entrywise(Foreign):
 def rows_by_name(answer: Answer) -> list[dict[str, Any]]:
     """The table of an answer, a mapping per row."""
     return [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
+
+
+@cache
+def _words(path: Path) -> Mapping[str, Fault]:
+    """The findings of a system in words; none where there is no such file. Raises ScriptError for a broken one."""
+    if not path.is_file():
+        return {}
+    try:
+        return {kind: Fault(**words) for kind, words in tomllib.loads(path.read_text("utf-8")).items()}
+    except (ValueError, TypeError) as error:
+        raise ScriptError(f"lua/{path.parent.name}/{path.name}:1: {error}") from error

@@ -57,7 +57,7 @@ class Layout:
                 raise UsageError(f"layout {self.name} has no option {', '.join(unknown)}; its options: {known}.")
         self.specs: tuple[dict[str, str], ...] = tuple({**self.defaults, **spec} for spec in options or ({},))
         self.is_asked = is_asked
-        self.scripts: dict[str, Script] = scripts.load(self.name)
+        self.scripts: scripts.Folder = scripts.load(self.name)
 
     @property
     def options(self) -> dict[str, str]:

@@ -203,9 +203,9 @@ def parse(text: str, path: str) -> Script:
 class Folder(dict[str, Script]):
     """Scripts by name; asking for one that is not there raises ScriptError: the installation is not whole."""
 
-    def __init__(self, name: str, scripts: Mapping[str, Script]) -> None:
+    def __init__(self, name: str, scripts: Mapping[str, Script], path: Path) -> None:
         super().__init__(scripts)
-        self.name = name
+        self.name, self.path = name, path
 
     def __missing__(self, script: str) -> Script:
         raise ScriptError(
@@ -214,14 +214,14 @@ class Folder(dict[str, Script]):
 
 
 @cache
-def load(folder_name: str) -> dict[str, Script]:
+def load(folder_name: str) -> Folder:
     """The scripts of a folder of `lua/` by name, in alphabetical order; read once. Raises ScriptError."""
     tried = (Path(str(files("rqtui"))) / "lua", Path(__file__).resolve().parent.parent / "lua")
     for root in tried:
         paths = sorted((root / folder_name).glob("*.lua"))
         if paths:
             found = {path.stem: parse(_text(path), f"lua/{folder_name}/{path.name}") for path in paths}
-            return Folder(folder_name, found)
+            return Folder(folder_name, found, root / folder_name)
     raise ScriptError(f"lua/{folder_name}:0: no scripts there; looked in {' and '.join(str(root) for root in tried)}")
 
 

@@ -18,6 +18,7 @@ from rqtui import layouts, scripts
 from rqtui.engine import INSPECT_S, INSPECTIONS, Engine
 from rqtui.entries import HEAD_BYTES, Entries, Entry, digest_of
 from rqtui.errors import Denied, Refused, ServerError, Unknown, Unreachable, UsageError, WrongType
+from rqtui.foreign import Foreign
 from rqtui.layout import Layout, typed
 from rqtui.loops import mover
 from rqtui.model import Focus, Queue, Ref
@@ -487,3 +488,16 @@ def test_a_bug_in_a_script_is_an_error_and_not_a_lost_reply(any_client: Redis) -
     assert isinstance(found, ServerError)
     assert not isinstance(found, Unknown | Unreachable)
     assert any_client.ping()  # the connection is fit for the next
+
+
+@pytest.mark.parametrize("name", [name for name in layouts.names() if "faults" in layouts.make(name).scripts])
+def test_every_kind_that_faults_answers_has_words_and_no_other(name: str) -> None:
+    layout = layouts.make(name)
+    assert isinstance(layout, Foreign)
+    code = layout.scripts["faults"].source
+    kinds = {kind.partition(":")[0] for kind in layout.faults}
+    assert kinds
+    assert all(f"'{kind}" in code for kind in kinds)
+    assert all(
+        fault.severity in ("warning", "critical") and fault.text and fault.remedy for fault in layout.faults.values()
+    )

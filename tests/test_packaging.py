@@ -86,6 +86,7 @@ def test_every_script_loads_from_a_checkout() -> None:
 
 def test_the_wheel_holds_the_scripts_the_types_and_the_style_sheet(built: Path) -> None:
     names = set(zipfile.ZipFile(next(built.glob("*.whl"))).namelist())
-    assert {f"rqtui/lua/{script}.lua" for script in SCRIPTS} | {"rqtui/py.typed"} <= names
+    words = {f"rqtui/{path.relative_to(ROOT)}" for path in (ROOT / "lua").rglob("*.toml")}
+    assert words and {f"rqtui/lua/{script}.lua" for script in SCRIPTS} | words | {"rqtui/py.typed"} <= names
     shipped = {str(path.relative_to(ROOT)) for path in (ROOT / "rqtui").rglob("*.tcss")}
     assert shipped <= names and not any(name.startswith(("tests/", "lua/")) for name in names)

@@ -717,7 +717,9 @@ def test_over_maxmemory_a_fill_is_refused_in_words(client: redis.Redis, settings
 
 def test_a_folder_that_lacks_a_needed_script_says_so() -> None:
     whole = scripts.load("native")
-    partial = scripts.Folder("native", {name: script for name, script in whole.items() if name != "reserve"})
+    partial = scripts.Folder(
+        "native", {name: script for name, script in whole.items() if name != "reserve"}, whole.path
+    )
     with pytest.raises(ScriptError, match=r"lua/native/reserve.lua:0: it is not there"):
         partial["reserve"]
     assert "reserve" not in partial and partial.get("reserve") is None

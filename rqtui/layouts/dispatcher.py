@@ -17,7 +17,7 @@ from typing import Any
 
 from rqtui.entries import Entry
 from rqtui.errors import UsageError
-from rqtui.foreign import Entrywise, Fault
+from rqtui.foreign import Entrywise
 from rqtui.kinds import kinds
 from rqtui.model import Job, Place, State
 from rqtui.scripts import Answer
@@ -37,35 +37,6 @@ class Dispatcher(Entrywise):
     )
     defaults = {"ready": "readytasklist", "delayed": "delayedtaskset"}
     queue_option = "ready"
-    faults = {
-        "due_not_dispatched": Fault(
-            "warning",
-            "due times below 0, which redis_queue_dispatcher never takes: {number} in {key}, such as {id}",
-            "rqtui dispatch takes them, as does rqtui act promote",
-        ),
-        "mixed_units": Fault(
-            "warning",
-            "due times that look like milliseconds, where seconds are meant: {number} in {key}, such as {id}; "
-            "they would be due after the year 5138",
-            "correct the producer; rqtui act reschedule gives them another time, promote makes them ready",
-        ),
-        "corrupt_record": Fault(
-            "warning",
-            "due times that are infinite: {number} in {key}, such as {id}; they are never due",
-            "rqtui act reschedule gives them a time, promote makes them ready, delete removes them",
-        ),
-        "oversized": Fault(
-            "warning",
-            "tasks of 1 MB and more in {key}: {number} of those looked at, such as {id}…; each look at them costs "
-            "Redis time",
-            "keep large payloads elsewhere and put their address into the task",
-        ),
-        "no_place": Fault(
-            "warning",
-            "tasks that a migration took and did not settle: {number} in {key}, such as {id}",
-            "let it end, or run the same rqtui migrate again: it begins with them",
-        ),
-    }
 
     def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:
         super().__init__(*options, is_asked=is_asked)

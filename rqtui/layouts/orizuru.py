@@ -15,7 +15,7 @@ from typing import Any
 
 from rqtui.entries import Entry
 from rqtui.errors import ServerError, UsageError
-from rqtui.foreign import Entrywise, Fault, rows_by_name
+from rqtui.foreign import Entrywise, rows_by_name
 from rqtui.kinds import kinds
 from rqtui.layout import Answers, Ask
 from rqtui.model import Job, Place, State, Worker
@@ -43,31 +43,6 @@ class Orizuru(Entrywise):
     tells = frozenset({"worker", "owner"})
     learns_by_walk = True
     patterns = (r"^orizuru:consumers:.*:processing$", r"^orizuru:consumers:.*:unacked$")
-    faults = {
-        "silent_consumer": Fault(
-            "warning",
-            "consumer {worker} is silent for {silent_s} s and holds {number} in {key}; orizuru never takes them back",
-            "the reaper does: `.`, or rqtui reap {queue}",
-        ),
-        "unknown_consumer": Fault(
-            "warning",
-            "consumer {worker}, {standing}, holds {number} in {key}, and {beat}: nobody can tell whether it lives",
-            "if it is gone: rqtui act {verb} {queue} --place {place} --filter {only}",
-        ),
-        "undecodable": Fault(
-            "warning",
-            "bodies that are no MessagePack: {number} in {key}, such as {id}; a consumer leaves them in processing",
-            "delete them, or reject them to look at them later",
-        ),
-        "oversized": Fault(
-            "warning",
-            "bodies of 1 MB and more: {number} in {key}, such as {id}; each look at them costs Redis time",
-            "keep large payloads elsewhere and put their address into the job",
-        ),
-        "wrong_type": Fault(
-            "critical", "key {key} of consumer {worker} holds no list; it counts as empty", "rename or delete that key"
-        ),
-    }
 
     def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:
         super().__init__(*options, is_asked=is_asked)

@@ -15,7 +15,7 @@ from math import isfinite
 from typing import Any
 
 from rqtui.errors import UsageError
-from rqtui.foreign import Fault, Foreign
+from rqtui.foreign import Foreign
 from rqtui.model import Finding, Job, Place, State
 from rqtui.scripts import Answer
 
@@ -44,65 +44,6 @@ class Redisched(Foreign):
     defaults = {"topic": "", "unit": "auto", "ttr_ms": "60000"}
     queue_option = "topic"
     patterns = tuple(f"^{prefix}." for prefix, _type in _PREFIXES.values())
-    faults = {
-        "mixed_units": Fault(
-            "critical",
-            "one topic holds scores in seconds ({number}) and in milliseconds ({other}), such as {id} in {key}: "
-            "programs that write milliseconds take the others at once, those that write seconds never",
-            "let one glue have the topic; rqtui --layout redisched:unit=ms act reschedule writes jobs in that unit",
-        ),
-        "never_due": Fault(
-            "warning",
-            "due times beyond all time, which no program ever takes: {number}, such as {id} in {key}",
-            "rqtui act promote redisched:{queue} {id} makes it due",
-        ),
-        "never_due:below": Fault(
-            "warning",
-            "due times below 0, which rqtui takes as due and this system's own programs never: {number}, such as {id} "
-            "in {key}",
-            "rqtui act reschedule redisched:{queue} {id} --set delay_ms=0 makes it due for them, too",
-        ),
-        "never_due:lease": Fault(
-            "warning",
-            "leases that never end: {number}, such as {id} in {key}; if its worker is gone, nobody takes it back",
-            "rqtui act release redisched:{queue} {id} makes it due, act delete with --force removes it",
-        ),
-        "ghost": Fault(
-            "warning",
-            "ids without a body in {key}: {number}, such as {id}; its own workers are handed nothing",
-            "rqtui act delete redisched:{queue} {id} removes it; rqtui passes them over",
-        ),
-        "no_place": Fault(
-            "critical",
-            "bodies in {key} that stand in no place: {number}, such as {id}; a release without a score, or a reserve "
-            "without a ttr, lost them",
-            "rqtui act repair redisched:{queue} {id} makes it due, act delete removes it",
-        ),
-        "no_place:unit": Fault(
-            "critical",
-            "bodies in {key} that stand in no place: {number}, such as {id}; a release without a score, or a reserve "
-            "without a ttr, lost them; the topic's scores do not tell its unit",
-            "rqtui --layout redisched:unit=ms act repair redisched:{queue} {id} makes it due where Node programs have "
-            "the topic, with unit=s where those in Go have it; act delete removes it",
-        ),
-        "two_places": Fault(
-            "warning",
-            "ids that are queued and reserved at once: {number}, such as {id}; put again while a worker held it, "
-            "their body was overwritten",
-            "let the worker finish; rqtui act repair redisched:{queue} {id} ends its lease, the job runs again",
-        ),
-        "poison": Fault(
-            "warning",
-            "the lease of {id} expired {number} times: it comes back for ever",
-            "look at it (rqtui show redisched:{queue} {id}), then rqtui act delete",
-        ),
-        "oversized": Fault(
-            "warning",
-            "bodies of 1 MB and more in {key}: {number} of those looked at, such as {id}; each look at them costs "
-            "Redis time",
-            "keep large payloads elsewhere and put their address into the job",
-        ),
-    }
 
     def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:
         super().__init__(*options, is_asked=is_asked)

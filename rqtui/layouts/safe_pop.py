@@ -14,7 +14,7 @@ from typing import Any
 from uuid import uuid4
 
 from rqtui.errors import UsageError
-from rqtui.foreign import Fault, Foreign
+from rqtui.foreign import Foreign
 from rqtui.kinds import kinds
 from rqtui.layout import Ask
 from rqtui.model import Job, Outcome, Place, State
@@ -35,43 +35,6 @@ class SafePop(Foreign):
     defaults = {"queue": "", "timeout_s": "30"}
     queue_option = "queue"
     patterns = (r":done$",)
-    faults = {
-        "undecodable": Fault(
-            "warning",
-            "entries that are no id and no id|unix seconds: {number}, such as {id}; a worker that pops one dies of it",
-            "rqtui act delete {queue} {id} --yes removes one; an id must not hold a |",
-        ),
-        "orphan_done_mark": Fault(
-            "warning",
-            "done marks of no job that was handed out: {number}, such as {id}; they swallow later jobs of those ids",
-            "redis-cli SREM {key} {id}, unless a worker holds it just now",
-        ),
-        "ghost": Fault(
-            "warning",
-            "jobs whose data has expired: {number}, such as {id}; it is kept for a day, however slow the queue",
-            "rqtui act delete {queue} {id} --yes, and put them again",
-        ),
-        "two_places": Fault(
-            "warning",
-            "ids that stand in the list twice: {number}, such as {id}; the two share their data and their done mark",
-            "rqtui act delete {queue} {id} --yes removes one of the two entries; the data stays for the other",
-        ),
-        "wrong_type": Fault(
-            "warning",
-            "jobs whose data is no string: {number}, such as {key}",
-            "another program uses that name; the body cannot be shown",
-        ),
-        "oversized": Fault(
-            "warning",
-            "bodies of 1 MB and more: {number}, such as {id}; each look at them costs Redis time",
-            "keep large payloads elsewhere and put their address into the job",
-        ),
-        "stalled": Fault(
-            "warning",
-            "{id}, in progress, is popped next: whoever meets it sleeps; fresh ones behind it: {number}",
-            "rqtui act reserve passes over it, and so does every worker that reserves by rqtui's script",
-        ),
-    }
 
     def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:
         super().__init__(*options, is_asked=is_asked)

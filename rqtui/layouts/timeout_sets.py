@@ -16,7 +16,6 @@ from typing import Any
 
 from rqtui.entries import Entry
 from rqtui.errors import UsageError
-from rqtui.foreign import Fault
 from rqtui.kinds import kinds
 from rqtui.model import Job, Place, State
 from rqtui.sampled import Sampled
@@ -43,44 +42,6 @@ class TimeoutSets(Sampled):
         "items": "auto",
     }
     queue_option = "todos"
-    faults = {
-        "lost_lock": Fault(
-            "warning",
-            "items in progress without a lock, {number} of those looked at, such as {id}: their workers are late, "
-            "or gone, or just taking them",
-            "rqtui reap timeout_sets:{queue} gives back those that stay without one",
-        ),
-        "shared_lock": Fault(
-            "warning",
-            "items of {key} with a lock as if somebody worked on them, {number} of those looked at, such as {id}: a "
-            "late worker's, which the original takes for the next one's",
-            "wait until it runs out; where PTTL of the lock says -1 it never does: DEL it",
-        ),
-        "two_places": Fault(
-            "warning",
-            "items that stand in {key} and in another set as well, {number} of those looked at, such as {id}: added "
-            "again while they ran, or after they were done",
-            "rqtui act delete timeout_sets:{queue} --place todos --filter id:/^{id}$/ takes it out of there; rqtui put "
-            "adds none twice",
-        ),
-        "undecodable": Fault(
-            "critical",
-            "items of {key} that are no whole numbers, {number} of those looked at, such as {id}: the original's "
-            "workers and its cleaner end at each of them",
-            "rqtui act delete timeout_sets:{queue} {id}, or the option items=text if your workers take text",
-        ),
-        "wrong_type": Fault(
-            "critical",
-            "{key} is the name of the lock of {id}, and holds another program's data",
-            "rename that key; until then no verb moves the item while it is in progress",
-        ),
-        "oversized": Fault(
-            "warning",
-            "items of {key} of 1 MB and more: {number} of those looked at, such as {id}…; each look at them costs "
-            "Redis time",
-            "keep large payloads elsewhere and put their address into the job",
-        ),
-    }
 
     def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:
         super().__init__(*options, is_asked=is_asked)
