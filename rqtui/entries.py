@@ -7,8 +7,9 @@ the second of equal ones on a page. Names stand for entries only in this process
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
+from collections.abc import Mapping
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 HEAD_BYTES = 4096  # longer entries are shown by their beginning, and fetched before a verb acts on them
 TAIL_BYTES = 64
@@ -26,6 +27,16 @@ class Entry(NamedTuple):
     def of(cls, whole: bytes) -> Entry:
         """The entry whose bytes these are."""
         return cls(whole, len(whole), whole[-TAIL_BYTES:])
+
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any]) -> Entry:
+        """The entry in the columns `head size tail` of a script's answer."""
+        return cls(row["head"], row["size"], row["tail"])
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether `head` is all of it."""
+        return len(self.head) >= self.size
 
     @property
     def digest(self) -> bytes:

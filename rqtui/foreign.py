@@ -215,16 +215,15 @@ class Entrywise(Foreign):
         return Entry.of(body if isinstance(body, bytes) else str(body).encode()).digest
 
     def _named(self, queue: str, place: str, row: Mapping[str, Any], now_ms: int, seen: Counter[bytes]) -> Job:
-        entry = Entry(row["head"], row["size"], row["tail"])
+        entry = Entry.of_row(row)
         job = self.decode_entry(queue, place, entry, row, now_ms)
-        is_whole = len(entry.head) >= entry.size
         return replace(
             job,
             id=self.entries.name(entry, seen),
             member=entry.head,
-            body=entry.head if is_whole else None,
+            body=entry.head if entry.is_whole else None,
             body_bytes=entry.size,
-            is_partial=not is_whole,
+            is_partial=not entry.is_whole,
         )
 
     def job_ask(self, queue: str, id: bytes, body_bytes: int) -> Ask[Job | None]:

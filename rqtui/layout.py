@@ -82,8 +82,15 @@ class Layout:
         raise NotImplementedError
 
     def discover(self, client: Any) -> Iterator[list[str]]:
-        """Queue names that can be asked for directly, a chunk per round trip; raises nothing but `ServerError`."""
-        yield self.named() if self.is_asked else []
+        """Queue names that can be asked for directly, a chunk per round trip; raises nothing but `ServerError`.
+
+        Those that the options name; of a layout that nobody asked for, those that are there.
+        """
+        yield [queue for queue in self.named() if self.is_asked or self.is_there(client, queue)]
+
+    def is_there(self, client: Any, queue: str) -> bool:
+        """Whether keys of that name are plainly this system's, asked in one round trip."""
+        return False
 
     def spotted(self, client: Any, found: Sequence[bytes]) -> list[str]:
         """The queues that keys tell of which fit one of `patterns`; may look at them, in one round trip."""
@@ -91,7 +98,7 @@ class Layout:
 
     def recognises(self, client: Any, queue: str) -> bool:
         """Whether it has a queue of that name, asked in one round trip."""
-        return self.is_asked and queue in self.named()
+        return queue in self.named() and (self.is_asked or self.is_there(client, queue))
 
     def queue_ask(self, queue: str) -> Ask[Queue]:
         """Counts and state of a queue."""
@@ -202,6 +209,11 @@ class Layout:
         rows = rows or self.tail(queue, script)
         tail = [{arg.name: row[arg.name] for arg in script.each if arg.name in row} for row in rows]
         return script.call({key.name: keys[key.name] for key in script.keys}, scalars, tail)
+
+    def fitting(self, name: str, values: Mapping[str, object]) -> dict[str, object]:
+        """What of these values the script of that name takes as arguments."""
+        taken = {arg.name for arg in self.script(name).args}
+        return {name: value for name, value in values.items() if name in taken}
 
     def act_asks(
         self, name: str, queue: str, jobs: Sequence[Job], form: Mapping[str, object]

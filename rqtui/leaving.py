@@ -6,7 +6,6 @@ where there is the verb `park`; jobs that are not due are copied first and then 
 
 from __future__ import annotations
 
-import re
 import secrets
 import time
 from collections import Counter
@@ -19,6 +18,7 @@ from rqtui.engine import Engine
 from rqtui.errors import Refused, UsageError, WrongType
 from rqtui.layout import Layout
 from rqtui.model import Job, Outcome, Place, Ref, State
+from rqtui.names import side_key
 from rqtui.server import translated
 
 SET_ASIDE = "leaving"  # what `park` calls the key of jobs on their way
@@ -104,10 +104,8 @@ class Leased(Way):
             self._adapt(jobs)
 
     def _reserved(self) -> list[Job]:
-        script = self.layout.script("reserve")
         wishes = {"limit": self._limit, "worker": WORKER, "ttr_ms": self.lease_ms}
-        known = {arg.name for arg in script.args}
-        call = self.layout.call("reserve", self.ref.queue, {name: v for name, v in wishes.items() if name in known})
+        call = self.layout.call("reserve", self.ref.queue, self.layout.fitting("reserve", wishes))
         return list(self.layout.taken(self.ref.queue, scripts.run(self.engine.client, call)))
 
     def settle(self, jobs: Sequence[Job]) -> list[Outcome]:
@@ -163,7 +161,9 @@ class Numbered(Way):
     def __init__(self, engine: Engine, ref: Ref, target: Ref) -> None:
         super().__init__(engine, ref)
         self._client, self._target = engine.client, str(target)
-        self._name_key, self._lock_key = (_side_key(ref, what) for what in ("migration", "migrator"))
+        self._name_key, self._lock_key = (
+            side_key(ref.queue, what).encode("utf-8", "surrogateescape") for what in ("migration", "migrator")
+        )
         self._me, self._name = secrets.token_hex(8), ""
         self._found: list[Job] = []
         self._is_settled = False
@@ -303,8 +303,3 @@ class Consumed(Numbered, Leased):
             for key in written:
                 if key.type in ("set", "hash"):
                     (self._client.srem if key.type == "set" else self._client.hdel)(keys[key.name], WORKER)
-
-
-def _side_key(ref: Ref, what: str) -> bytes:
-    slot = ref.queue if re.search(r"\{[^}]+\}", ref.queue) else f"{{{ref.queue}}}"
-    return f"rqtui:{slot}:{what}".encode("utf-8", "surrogateescape")

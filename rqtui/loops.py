@@ -152,9 +152,8 @@ def mover(
 
     def call(ref: Ref) -> scripts.Call:
         layout = layouts[ref.layout]
-        taken = {arg.name for arg in layout.script(verb).args}
         given = {"limit": batch[0], **(args or {}), **carried.get(ref, {})}
-        return layout.call(verb, ref.queue, {name: value for name, value in given.items() if name in taken})
+        return layout.call(verb, ref.queue, layout.fitting(verb, given))
 
     def work() -> Round:
         wanted = [ref for ref in refs() if layouts[ref.layout].can(verb)]
@@ -168,9 +167,8 @@ def mover(
         answers = heard(scripts.run_all(client, [sent for _ref, sent in calls]))
         ms = (time.monotonic() - began) * 1000
         steps = tuple(_step(verb, ref, answer) for (ref, _sent), answer in zip(calls, answers, strict=True))
-        for step, (_ref, sent) in zip(steps, calls, strict=True):
-            names = {arg.name for arg in sent.script.args}
-            carried[step.ref] = {name: value for name, value in step.values.items() if name in names}
+        for step in steps:
+            carried[step.ref] = layouts[step.ref.layout].fitting(verb, step.values)
         full = any(step.moved >= batch[0] or bool(step.values.get("more")) for step in steps)
         if limit is None and calls:
             cost_ms = ms if ms <= SLOW_MS else max(0.0, ms - _round_trip_ms(client))

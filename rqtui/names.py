@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from rqtui.errors import UsageError
 
 KEYS = (
@@ -24,3 +26,9 @@ def keys(queue: str) -> dict[str, str]:
         shown = ascii(queue if len(queue) <= 60 else queue[:57] + "…")
         raise UsageError(f"{shown} is no queue name: 1 to 200 bytes without braces, spaces or control characters.")
     return {key: f"rqtui:{{{queue}}}:{key}" for key in KEYS}
+
+
+def side_key(key: str, what: str) -> str:
+    """A key of rqtui's own beside another system's `key`, in the same slot of a Cluster."""
+    slot = key if re.search(r"\{[^}]+\}", key) else f"{{{key}}}"
+    return f"rqtui:{slot}:{what}"

@@ -57,7 +57,7 @@ class Sampled(Foreign):
         if isinstance(answer, Exception):
             raise answer
         values: Mapping[str, Any] = answer.values
-        rows = {self.member_id(Entry(row["head"], row["size"], row["tail"])): row for row in rows_by_name(answer)}
+        rows = {self.member_id(Entry.of_row(row)): row for row in rows_by_name(answer)}
         long = {id for id, row in rows.items() if row["size"] > HEAD_BYTES}
         sample, of = self._samples[queue, place], values["of"]
         sample.learn(wish, rows, long, of, values["cursor"])

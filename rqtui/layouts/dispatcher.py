@@ -10,9 +10,7 @@ nothing. There is no lease, so there is no ack: what a worker has popped is in i
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import Any
 
 from rqtui.entries import Entry
@@ -20,10 +18,9 @@ from rqtui.errors import UsageError
 from rqtui.foreign import Entrywise
 from rqtui.kinds import kinds
 from rqtui.model import Job, Place, State
-from rqtui.scripts import Answer
+from rqtui.names import side_key
 
 _LOOKS_LIKE_MS = 1e11  # as seconds this is in the year 5138; as milliseconds in 1973
-_TAG = re.compile(r"\{[^}]+\}")
 _KINDS = {"delayed": "zset", "ready": "list"}
 
 
@@ -52,21 +49,10 @@ class Dispatcher(Entrywise):
             )
         delayed = self.options_of(queue)["delayed"]
         _check(queue, delayed)
-        slot = queue if _TAG.search(queue) else f"{{{queue}}}"
-        return {"delayed": delayed, "ready": queue, "leaving": f"rqtui:{slot}:leaving"}
+        return {"delayed": delayed, "ready": queue, "leaving": side_key(queue, "leaving")}
 
-    def discover(self, client: Any) -> Iterator[list[str]]:
-        """The queues that were named; unasked, the default one where a key of it has the right type."""
-        if self.is_asked:
-            yield self.named()
-        else:
-            yield [queue for queue in self.named() if self._is_there(client, queue)]
-
-    def recognises(self, client: Any, queue: str) -> bool:
-        """Whether it was asked for by that name, or keys of that default name are there."""
-        return queue in self.named() and (self.is_asked or self._is_there(client, queue))
-
-    def _is_there(self, client: Any, queue: str) -> bool:
+    def is_there(self, client: Any, queue: str) -> bool:
+        """Whether a key of it has the right type."""
         keys = self.keys(queue)
         found = kinds(client, [keys[name] for name in _KINDS])
         return any(kind == wanted for kind, wanted in zip(found, _KINDS.values(), strict=True))
@@ -76,11 +62,6 @@ class Dispatcher(Entrywise):
         where = self.place(place)
         due_ms, problem = _due(row["score"]) if row["score"] else (None, "")
         return Job(b"", queue, self.name, where.name, where.state, entry.head, due_ms=due_ms, problem=problem)
-
-    def taken(self, queue: str, answer: Answer) -> tuple[Job, ...]:
-        """What `pull` took was ready."""
-        ready = self.place("ready")
-        return tuple(replace(job, place=ready.name, state=ready.state) for job in super().taken(queue, answer))
 
 
 def _check(ready: str, delayed: str) -> None:

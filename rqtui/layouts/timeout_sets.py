@@ -11,7 +11,7 @@ A set has no order, so the layout holds a sample of each place. For operators: `
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from rqtui.entries import Entry
@@ -68,17 +68,13 @@ class TimeoutSets(Sampled):
         names = {name: options["prefix"] + options[name] for name in _SETS}
         return {**names, "suspects": f"rqtui:{{{names['in_progress']}}}:suspects"}
 
-    def discover(self, client: Any) -> Iterator[list[str]]:
-        """What was asked for; unasked, the usual names where these are there: see `_is_there`."""
-        yield self.named() if self.is_asked else [name for name in self.named() if self._is_there(client, name)]
-
     def recognises(self, client: Any, queue: str) -> bool:
         """A queue that was asked for, or whose name ends like its sets' names and whose sets are there."""
         if self.is_asked and queue in self.named():
             return True
-        return queue.endswith(self.options["todos"]) and self._is_there(client, queue)
+        return queue.endswith(self.options["todos"]) and self.is_there(client, queue)
 
-    def _is_there(self, client: Any, queue: str) -> bool:
+    def is_there(self, client: Any, queue: str) -> bool:
         """Whether two of the keys are sets, or one, other than `done`, beside keys that are not there."""
         keys = self.keys(queue)
         found = kinds(client, [keys[name] for name in _SETS])
@@ -91,8 +87,7 @@ class TimeoutSets(Sampled):
     def decode(self, queue: str, place: str, row: Mapping[str, Any], now_ms: int) -> Job:
         """An item and its lock; one in progress without a lock is late since a reaper saw it so, or since now."""
         where, lock_ms, token = self.place(place), row["lock_ms"], row["lock"]
-        entry = Entry(row["head"], row["size"], row["tail"])
-        is_whole = len(entry.head) >= entry.size
+        entry = Entry.of_row(row)
         deadline_ms, worker, since = None, "", None
         if where.state is State.RESERVED:
             ours = _OURS.fullmatch(token)
@@ -110,14 +105,14 @@ class TimeoutSets(Sampled):
             where.state,
             member=entry.head,
             token=token if where.state is State.RESERVED else b"",
-            body=entry.head if is_whole else None,
+            body=entry.head if entry.is_whole else None,
             body_bytes=entry.size,
             deadline_ms=deadline_ms,
             ttr_ms=None if deadline_ms is None else int(self.options_of(queue)["lock_ms"]),
             reserved_ms=since,
             worker=worker,
             problem=self._problem(queue, entry.head, lock_ms),
-            is_partial=not is_whole,
+            is_partial=not entry.is_whole,
         )
 
     def _problem(self, queue: str, item: bytes, lock_ms: int) -> str:
