@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from rqtui import health, scripts
 from rqtui.discovery import Discovery
-from rqtui.errors import ReadOnly, WrongType
+from rqtui.errors import ReadOnly, RqtuiError, WrongType
 from rqtui.layout import CHUNK, Answers, Ask, Layout, heard, sources, targets
 from rqtui.model import Cost, Finding, Focus, Job, Outcome, Page, Queue, Rate, Ref, Snapshot, Worker
 from rqtui.server import translated
@@ -64,7 +64,8 @@ class Engine(Discovery):
             job_asks = [_unless_wrong_type(self.layouts[ref.layout].job_ask(ref.queue, id, focus.job_body_bytes))]
         began = time.monotonic()
         inspections = self._inspections(refs, began)
-        asks: list[Ask[Any]] = [*queue_asks, *page_asks, *job_asks, *inspections.values()]
+        more = [_or_its_error(ask) for ask in focus.asks]
+        asks: list[Ask[Any]] = [*queue_asks, *page_asks, *job_asks, *more, *inspections.values()]
         answers = self.ask_all(asks)
         for ref, found in zip(inspections, answers[len(asks) - len(inspections) :], strict=True):
             self._inspected[ref] = (began, found)
@@ -76,7 +77,8 @@ class Engine(Discovery):
         judged = tuple(health.judged(queue, rates.get(ref)) for ref, queue in zip(refs, queues, strict=True))
         taken_ms = max((queue.counted_ms for queue in queues), default=0) or int(time.time() * 1000)
         job = answers[len(refs) + len(pages)] if job_asks else None
-        return Snapshot(taken_ms, judged, tuple(pages), job, rates, cost)
+        first = len(refs) + len(pages) + len(job_asks)
+        return Snapshot(taken_ms, judged, tuple(pages), job, rates, cost, tuple(answers[first : first + len(more)]))
 
     def _inspections(self, refs: Sequence[Ref], now_s: float) -> dict[Ref, Ask[tuple[Finding, ...]]]:
         """The looks for faults that are due, those that were longest ago first."""
@@ -267,6 +269,18 @@ def _unless_wrong_type(ask: Ask[Job | None]) -> Ask[Job | None]:
 
     def read(answers: Answers) -> Job | None:
         return None if any(isinstance(answer, WrongType) for answer in answers) else ask.read(answers)
+
+    return replace(ask, read=read)
+
+
+def _or_its_error(ask: Ask[Any]) -> Ask[Any]:
+    """The error of an ask instead of its answer: what else the same tick shows goes on."""
+
+    def read(answers: Answers) -> Any:
+        try:
+            return ask.read(answers)
+        except RqtuiError as error:
+            return error
 
     return replace(ask, read=read)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 
 class State(StrEnum):
@@ -249,17 +250,24 @@ class PageWish:
 
 @dataclass(frozen=True, slots=True)
 class Focus:
-    """What a screen shows: the queues to count on each tick (None: all of them), the pages and the one job."""
+    """What a screen shows: the queues to count on each tick (None: all of them), the pages and the one job.
+
+    `asks` are `layout.Ask`s that go along in the same round trip.
+    """
 
     queues: tuple[Ref, ...] | None = None
     pages: tuple[PageWish, ...] = ()
     job: tuple[Ref, bytes] | None = None
     job_body_bytes: int = 65536
+    asks: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Everything a screen draws from, taken in one round trip."""
+    """Everything a screen draws from, taken in one round trip.
+
+    `answers` are what the focus's `asks` gave, in their order; of one that failed, the error.
+    """
 
     taken_ms: int  # the server's clock
     queues: tuple[Queue, ...] = ()
@@ -267,6 +275,7 @@ class Snapshot:
     job: Job | None = None
     rates: Mapping[Ref, Rate] = field(default_factory=dict)
     cost: Cost = Cost()
+    answers: tuple[Any, ...] = ()
 
     def queue(self, ref: Ref) -> Queue | None:
         """The queue that `ref` means, None where it was not counted."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 DEFAULT_URL = "redis://localhost:6379"
 URL_VARIABLES = ("RQTUI_URL", "REDIS_URL")
@@ -15,13 +15,28 @@ URL_VARIABLES = ("RQTUI_URL", "REDIS_URL")
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What one run of rqtui works on. `layouts` are the words of `--layout`; none: whatever systems are there."""
+    """What one run of rqtui works on. `layouts` are the words of `--layout`; none: whatever systems are there.
+
+    `badge` is a word that stands before the URL, and `is_guarded` asks for a queue's name before dangerous verbs (the
+    badge PROD does). `denied` are pairs of a queue's pattern (as of a shell) and the verbs refused there; `columns` are
+    those of a board by state, `redact` more patterns of keys whose values are masked, `keymap` keys by binding id.
+    """
 
     url: str = DEFAULT_URL
     layouts: tuple[str, ...] = ()
     read_only: bool = False
     is_debug: bool = False
     log_format: str = "text"
+    profile: str = ""
+    badge: str = ""
+    is_guarded: bool = False
+    theme: str = ""
+    is_calm: bool = False
+    is_ascii: bool = False
+    denied: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    redact: tuple[str, ...] = ()
+    keymap: Mapping[str, str] = field(default_factory=dict)
 
 
 def resolve(

@@ -65,11 +65,12 @@ class Acted:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What a `call` gave back, or the error that it raised."""
+    """What a `call` gave back, or a step of a `work`, or the error that it raised; `is_last` ends it."""
 
     key: object
     result: Any = None
     error: str = ""
+    is_last: bool = True
 
 
 Message = Ready | Refreshed | Lost | Acted | Answered
@@ -91,8 +92,16 @@ class _Call:
 
 
 @dataclass(frozen=True, slots=True)
+class _Work:
+    key: object
+    function: Callable[[Engine], Iterator[Any]]
+
+
+@dataclass(frozen=True, slots=True)
 class _Cancel:
-    """All acts that are under way end here."""
+    """All acts that are under way end here; with a key, the works of that key, and nothing else."""
+
+    key: object = None
 
 
 class Ticker:
@@ -108,7 +117,8 @@ class Ticker:
         self.engine: Engine
         self.interval_s = interval_s
         self._focus = Focus()
-        self._inbox: queue.SimpleQueue[_Act | _Call | _Cancel | None] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[_Act | _Call | _Work | _Cancel | None] = queue.SimpleQueue()
+        self._works: list[tuple[_Work, Iterator[Any]]] = []
         self._tasks: list[tuple[_Act, Iterator[list[Outcome]]]] = []
         self._discovery: Iterator[Any] | None = None
         self._stop = threading.Event()
@@ -156,6 +166,17 @@ class Ticker:
         """Runs a short function with the engine on this thread; one `Answered` with `key` follows."""
         self._inbox.put(_Call(key, function))
 
+    def work(self, key: object, function: Callable[[Engine], Iterator[Any]]) -> None:
+        """Steps what `function` gives, one step per turn; an `Answered` with `key` per step, and a last one.
+
+        A step should be one round trip. Works take turns; a lost connection ends them with an error.
+        """
+        self._inbox.put(_Work(key, function))
+
+    def end_work(self, key: object) -> None:
+        """Ends the works of that key after the step under way; their last `Answered` follows."""
+        self._inbox.put(_Cancel(key))
+
     def discover(self) -> None:
         """Looks for new queues soon, wherever they may be."""
         self._discover_s, self._is_asked = 0.0, True
@@ -184,7 +205,7 @@ class Ticker:
 
     def _take_requests(self) -> None:
         while True:
-            busy = bool(self._tasks or self._discovery) and not self._failures
+            busy = bool(self._tasks or self._works or self._discovery) and not self._failures
             wait_s = 0.0 if busy else max(0.0, self._due_s - time.monotonic())
             try:
                 request = self._inbox.get(timeout=wait_s) if wait_s else self._inbox.get_nowait()
@@ -197,6 +218,10 @@ class Ticker:
                 self._due_s = min(self._due_s, time.monotonic())
             elif isinstance(request, _Call):
                 self._answer(request)
+            elif isinstance(request, _Work):
+                self._begin_work(request)
+            elif isinstance(request, _Cancel) and request.key is not None:
+                self._end_works("", request.key)
             elif isinstance(request, _Cancel):
                 self._end_acts("stopped: the rest was not sent")
 
@@ -220,9 +245,43 @@ class Ticker:
         except RqtuiError as error:
             self.post(Answered(request.key, error=str(error)))
 
+    def _begin_work(self, work: _Work) -> None:
+        if self._failures:
+            self.post(Answered(work.key, error="Redis is away"))
+            return
+        try:
+            self._works.append((work, iter(work.function(self.engine))))
+        except RqtuiError as error:
+            self.post(Answered(work.key, error=str(error)))
+
+    def _step_work(self) -> None:
+        work, steps = self._works.pop(0)
+        try:
+            for step in steps:
+                self._works.append((work, steps))
+                self.post(Answered(work.key, step, is_last=False))
+                return
+        except ServerError as error:
+            self.post(Answered(work.key, error=str(error)))
+            raise
+        except RqtuiError as error:
+            self.post(Answered(work.key, error=str(error)))
+            return
+        self.post(Answered(work.key))
+
+    def _end_works(self, why: str, key: object = None) -> None:
+        ending = [(work, steps) for work, steps in self._works if key is None or work.key == key]
+        self._works = [pair for pair in self._works if pair not in ending]
+        for work, steps in ending:
+            if close := getattr(steps, "close", None):
+                close()
+            self.post(Answered(work.key, error=why))
+
     def _turn(self) -> None:
         if self._tasks:
             self._step_task()
+        if self._works:
+            self._step_work()
         if self._discovery is not None and next(self._discovery, None) is None:
             self._discovery = None
             self._due_s = 0.0
@@ -271,6 +330,7 @@ class Ticker:
         self._discovery = None
         self._due_s = now + wait_s
         self._end_acts("Redis is away: the rest was not sent")
+        self._end_works("Redis is away")
         self.post(Lost(str(error), self._lost_s, self._due_s))
 
 

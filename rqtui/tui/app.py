@@ -12,7 +12,8 @@ import re
 import signal
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -25,9 +26,9 @@ from textual.timer import Timer
 
 from rqtui import server, tick
 from rqtui.errors import UsageError
-from rqtui.model import Focus, Job, Ref, Snapshot, Worker
+from rqtui.model import Focus, Job, Ref, Snapshot
 from rqtui.settings import Settings
-from rqtui.tui import display, happened, help, keys, theme
+from rqtui.tui import display, happened, help, keys, theme, views
 from rqtui.tui.changes import Changes
 from rqtui.tui.frame import Frame
 from rqtui.tui.overview import Overview
@@ -90,7 +91,6 @@ class Cockpit(Changes, Frame, Served, App[None]):
         self.refs: list[Ref] = []
         self.changes: deque[happened.Entry] = deque(maxlen=REMEMBERED)
         self._soon: Timer | None = None
-        self._roster: tuple[Worker, ...] | None = None  # of the page that is open
         self._begin_changes()
         for binding in keys.demo_bindings(demo.controls) if demo else ():
             self._bindings.key_to_bindings.setdefault(binding.key, []).append(binding)
@@ -148,8 +148,8 @@ class Cockpit(Changes, Frame, Served, App[None]):
             self._lose(what)
         elif isinstance(what, tick.Acted):
             self.acted(what)
-        elif what.key == "workers" and not what.error:
-            self._roster = what.result
+        elif callable(what.key):
+            what.key(what)
         elif what.error:
             self.say(what.error, "error")
 
@@ -291,21 +291,26 @@ class Cockpit(Changes, Frame, Served, App[None]):
         else:
             await self.action_back()
 
-    def action_workers(self) -> None:
-        """Who works on the queue in focus."""
-        ref = self.target().ref
-        if ref is None:
+    def ask(self, function: Callable[[Engine], Any], then: Callable[[tick.Answered], None]) -> None:
+        """Runs a short function with the engine, on its thread; `then` gets the answer, on this one."""
+        self.ticker.call(then, function)
+
+    def work(self, function: Callable[[Engine], Iterator[Any]], then: Callable[[tick.Answered], None]) -> None:
+        """The same with a generator of round trips; `then` gets each step. `ticker.end_work(then)` ends it."""
+        self.ticker.work(then, function)
+
+    def action_open_view(self, name: str) -> None:
+        """Goes to one of the views in `views.VIEWS`; from one of them it takes its place, with the same queues."""
+        view = self.view
+        if view is None or name == view.NAME or self.screen is not view:
             return
-        self._roster = None
-        queue = self.target().queue
-        has_list = queue is None or queue.workers is not None
-
-        def page() -> Content:
-            self.ticker.call("workers", lambda engine: engine.workers(ref))
-            now_ms = self.snapshot.taken_ms if self.snapshot else 0
-            return help.workers_page(self._roster, now_ms, has_list)
-
-        self._show_page(f"workers: {display.safe(ref.queue)}", page)
+        refs = view.scope()
+        made = views.make(name, refs)
+        if view.NAME in views.VIEWS:
+            self.switch_screen(made)
+        else:
+            self.push_screen(made)
+        self.call_after_refresh(self._opened)
 
     def action_help(self) -> None:
         """Every key."""
@@ -346,7 +351,9 @@ class Cockpit(Changes, Frame, Served, App[None]):
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """The palette: every look, and every verb of the layout, also those without a key."""
         yield SystemCommand("keys", "every key", self.action_help)
-        yield SystemCommand("loops", "what the dispatcher and the reaper did last", self.action_loops)
+        for look in keys.LOOKS:
+            if look.action.startswith("open_view"):
+                yield SystemCommand(look.label, look.help, partial(self.action_open_view, look.id))
         yield SystemCommand("theme", "other colours", self.action_change_theme)
         yield SystemCommand("quit", "stop rqtui", self.exit)
         for verb, summary in self.offered():

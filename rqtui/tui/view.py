@@ -14,10 +14,13 @@ from textual.app import ComposeResult
 from textual.content import Content
 from textual.events import Resize
 from textual.screen import Screen
-from textual.widgets import Static
+from textual.widget import Widget
+from textual.widgets import Input, Static
 
+from rqtui.errors import UsageError
 from rqtui.model import Focus, Job, Queue, Ref, Snapshot, State
 from rqtui.tui.chrome import Footer, Header, Sides, Strip
+from rqtui.tui.filterline import FilterLine
 
 if TYPE_CHECKING:
     from rqtui.tui.app import Cockpit
@@ -46,12 +49,16 @@ class View(Screen[None]):
     """A full screen."""
 
     NAME: ClassVar[str] = ""
+    FILTER_HINT: ClassVar[str] = ""  # what `/` can look for here; empty: nothing
     is_frozen = False
+    filter_text = ""
 
     def __init__(self) -> None:
         super().__init__()
         self._is_composed = False
+        self._focused_before: Widget | None = None
         self.header, self.footer, self.strip = Header(), Footer(), Strip()
+        self.filter_line = FilterLine(self.FILTER_HINT)
         self._diagnosis, self._too_small = Static("", id="diagnosis"), Static("", id="too-small")
 
     @property
@@ -71,6 +78,7 @@ class View(Screen[None]):
         yield self._diagnosis
         yield self._too_small
         yield self.footer
+        yield self.filter_line
         self.strip.display = self.cockpit.demo is not None
         yield self.strip
 
@@ -100,6 +108,11 @@ class View(Screen[None]):
         """What a verb would act on."""
         return Target()
 
+    def scope(self) -> tuple[Ref, ...]:
+        """The queues that a view opened from here is about."""
+        ref = self.target().ref
+        return (ref,) if ref else ()
+
     def second_line(self, width: int) -> Sides:
         """What the header's second line says."""
         return Content(), Content()
@@ -109,6 +122,45 @@ class View(Screen[None]):
 
     def acted(self, ids: Collection[bytes]) -> None:
         """Some jobs were acted on."""
+
+    # -- the filter -----------------------------------------------------------------------------------------------
+
+    def filtered(self, expression: str) -> None:
+        """Shows only what the expression lets through; empty: everything. Raises UsageError for one that is none."""
+
+    def filter_typed(self, expression: str) -> None:
+        """The expression as it is being typed: for views that have all their rows at hand."""
+
+    def action_filter(self) -> None:
+        """Opens the line for a filter."""
+        if self.FILTER_HINT:
+            self._focused_before = self.focused
+            self.filter_line.open(self.filter_text)
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """A letter more or less."""
+        if event.input is self.filter_line and self.filter_line.is_open:
+            self.filter_typed(event.value)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Enter: the filter holds; one that cannot be read is said, and stays to be mended."""
+        if event.input is self.filter_line:
+            self._filter(event.value.strip())
+
+    def on_filter_line_left(self) -> None:
+        """Esc: no filter."""
+        self._filter("")
+
+    def _filter(self, expression: str) -> None:
+        try:
+            self.filtered(expression)
+        except UsageError as error:
+            self.cockpit.say(str(error), "error")
+            return
+        self.filter_text = expression
+        self.filter_line.close(expression)
+        if self._focused_before is not None and self._focused_before.is_attached:
+            self.set_focus(self._focused_before)
 
     def diagnose(self, words: Content | None) -> None:
         """Says in the middle of the screen why there is nothing to see; None takes it away."""
