@@ -30,7 +30,9 @@ def demo(
     as_json: bool = False,
     read_only: bool = False,
 ) -> int:
-    """Play a scenario (`delays` when none is named) on an embedded server of a kind; returns the exit code.
+    """Play a scenario on an embedded server of a kind; returns the exit code.
+
+    Without a name the screen offers the list, and `headless` plays `delays`.
 
     `server` is auto, system, wheel or fake. Without `headless` it opens the screen and ends with it; headless it plays
     for `seconds`, or to its end where it has one, and prints what happened: 0, or 1 when a check found something or a
@@ -40,18 +42,26 @@ def demo(
     from rqtui import scenarios
     from rqtui.embedded import embedded
 
-    story = scenarios.scenario(scenario)
+    scenarios.scenario(scenario)  # an unknown one is refused before anything is asked
     if not 0 < seconds <= LONGEST_S:
         raise UsageError(f"seconds is a number above 0 and up to {LONGEST_S:.0f}, not {seconds:g}.")
     if not 0 <= seed <= HIGHEST_SEED:
         raise UsageError(f"seed is a whole number from 0 to {HIGHEST_SEED}, not {seed}.")
     if not headless and not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("The demo's screen needs a terminal; without one: rqtui demo --headless.")
+    if not headless and not scenario:
+        from rqtui.tui.chooser import choose
+
+        chosen = choose(scenarios.SCENARIOS)
+        if chosen is None:
+            return 0
+        scenario = chosen
+    story = scenarios.scenario(scenario)
     with embedded(server) as running:
         _say(f"{running.kind} at {running.url}: redis-cli -u {running.url} looks on. It ends with the demo.")
         if headless:
             _say(f"{story.name}: {story.summary}; seed {seed}, {story.length(seconds)} …")
-            return _report(scenarios.run_headless(story, running.url, seed, seconds), as_json)
+            return _report(scenarios.run_headless(story, running.url, seed, seconds, server_pid=running.pid), as_json)
         from rqtui.settings import Settings
         from rqtui.tui.app import run as open_screen
 
@@ -92,7 +102,8 @@ def _report(found: Mapping[str, Any], as_json: bool) -> int:
         print(json.dumps(found, ensure_ascii=False))
     else:
         print("\n".join([*(_native_lines if found["layout"] == "native" else _foreign_lines)(found), *_verdict(found)]))
-    return 1 if found["findings"] or found["lost"] else 0
+    proof = found.get("proof", {})
+    return 1 if found["findings"] or found["lost"] or proof.get("missing") or proof.get("doubled") else 0
 
 
 def _native_lines(found: Mapping[str, Any]) -> list[str]:
@@ -132,7 +143,8 @@ def _foreign_lines(found: Mapping[str, Any]) -> list[str]:
 
 
 def _verdict(found: Mapping[str, Any]) -> list[str]:
-    lines = [f"  FOUND {item['queue']}: {', '.join(item['ids'])} {item['text']}" for item in found["findings"]]
+    lines = [f"every id: {found['proof']['text']}"] if "proof" in found else []
+    lines += [f"  FOUND {item['queue']}: {', '.join(item['ids'])} {item['text']}" for item in found["findings"]]
     if found["lost"]:
         lines.append(f"  LOST {found['lost']} jobs")
     elif not found["findings"]:

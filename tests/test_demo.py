@@ -11,7 +11,7 @@ from rqtui.embedded import embedded
 from rqtui.errors import UsageError
 
 FIELDS = {"scenario", "layout", "seed", "server", "elapsed_ms", "put", "done", "jobs_s", "lost", "queues", "findings"}
-BRIEF = ("delays", "onboarding", "consumers", "latecomer", "poison", "rush")  # `timeouts` plays to its end
+BRIEF = ("delays", "onboarding", "consumers", "latecomer", "poison", "rush", "outage")  # `timeouts` plays to its end
 
 
 @pytest.fixture(params=["system", "wheel", "fake"])

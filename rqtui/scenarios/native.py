@@ -5,18 +5,23 @@ The producers and the crew are two loops with a connection each. `play.py` runs 
 
 from __future__ import annotations
 
+import threading
 from itertools import count
 
 from rqtui import scripts
+from rqtui.errors import ServerError
 from rqtui.loops import Loop
 from rqtui.names import QUEUES, keys
 from rqtui.scenarios.crew import Crew
 from rqtui.scenarios.past import live_through
 from rqtui.scenarios.producers import Producers
+from rqtui.scenarios.proof import prove
 from rqtui.scenarios.run import Run, Status, jobs
 from rqtui.scenarios.scenario import NativeScenario
 from rqtui.scenarios.stories import poison_job
 from rqtui.server import connect
+
+PROOF_S = 4.0
 
 
 class NativeRun(Run):
@@ -32,6 +37,8 @@ class NativeRun(Run):
         self._loops = (Loop("producers", self.producers.turn), Loop("workers", self.crew.turn))
         self._poisons = count(1)
         self._past = 0
+        self._said = ""
+        self._prover: threading.Timer | None = None
         self._presses |= {
             "add": self.add_worker,
             "stall": self.stall_worker,
@@ -39,6 +46,7 @@ class NativeRun(Run):
             "burst": self.burst,
             "poison": self.poison,
             "fix": self.fix,
+            "check": self.check,
         }
 
     # -- its life ---------------------------------------------------------------------------------------------------
@@ -48,6 +56,8 @@ class NativeRun(Run):
         self.prepare()
         for loop in self._loops:
             loop.start()
+        if self.scenario.cut_at_s and self._server_pid:
+            self.cut_soon(self.scenario.cut_at_s)
 
     def prepare(self) -> None:
         """Settings, names and past of the queues; a new run finds those of an earlier one unharmed."""
@@ -65,6 +75,8 @@ class NativeRun(Run):
     def stop(self) -> None:
         """End both halves, let go of Redis and give back what the workers hold. May be called again."""
         self.restore_redis()
+        if self._prover is not None:
+            self._prover.cancel()
         for loop in self._loops:
             loop.stop()
         self.crew.give_back()
@@ -73,6 +85,7 @@ class NativeRun(Run):
 
     def halt(self, at_s: float | None = None) -> None:
         """End the simulation as if `at_s` seconds had gone by: put what is due by then, give back what is held."""
+        self.restore_redis()
         for loop in self._loops:
             loop.stop()
         if at_s is not None:
@@ -100,6 +113,7 @@ class NativeRun(Run):
             is_cut=self._cut is not None,
             is_fixed=self.crew.is_fixed,
             error=next(iter(errors), ""),
+            said=self._said,
         )
 
     # -- the strip --------------------------------------------------------------------------------------------------
@@ -130,6 +144,25 @@ class NativeRun(Run):
         arrival = poison_job(self.seed, next(self._poisons), self.queues[0])
         self.producers.add(arrival)
         return f"{arrival.job.id} sent to {arrival.queue}"
+
+    def restored(self) -> None:
+        """After a while in which everybody finds back, proves what the scenario promises."""
+        if self.scenario.is_proved:
+            self._prover = threading.Timer(PROOF_S, self._prove)
+            self._prover.daemon = True
+            self._prover.start()
+
+    def _prove(self) -> None:
+        self._said = f"Redis is back. {self.check()}"
+
+    def check(self) -> str:
+        """Look for every job that was put. Waits for Redis: not for the screen's thread."""
+        with connect(self.url, client_name="rqtui-demo-check") as client:
+            try:
+                found = prove(client, self.producers.accepted())
+            except ServerError as error:
+                return f"nothing could be checked: {error}"
+        return found.sentence()
 
     def fix(self) -> str:
         """Repair the code that fails, or break it again."""

@@ -23,14 +23,19 @@ def make_run(scenario: Scenario, url: str, seed: int = 1, server_pid: int = 0) -
 
 
 def run_headless(
-    scenario: Scenario, url: str, seed: int = 1, seconds: float = 20.0, stop: threading.Event | None = None
+    scenario: Scenario,
+    url: str,
+    seed: int = 1,
+    seconds: float = 20.0,
+    stop: threading.Event | None = None,
+    server_pid: int = 0,
 ) -> dict[str, Any]:
     """Play `scenario` for `seconds` on the Redis at `url` and say what happened, as JSON has it.
 
-    One that has an end (`timeouts`) plays to it. `stop` ends it early. Raises ServerError when Redis cannot be reached
-    at the start.
+    One that has an end (`timeouts`) plays to it. `stop` ends it early. `server_pid`: as for a `Run`.
+    Raises ServerError when Redis cannot be reached at the start.
     """
     if isinstance(scenario, NativeScenario):
-        return play_native(scenario, url, seed, seconds, stop)
+        return play_native(scenario, url, seed, seconds, stop, server_pid)
     assert isinstance(scenario, ForeignScenario)
     return play_foreign(scenario, url, seed, seconds, stop)

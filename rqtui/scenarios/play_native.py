@@ -9,32 +9,40 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from rqtui import layouts, scripts
 from rqtui.names import keys
 from rqtui.scenarios.movers import Movers, live
 from rqtui.scenarios.native import NativeRun
+from rqtui.scenarios.proof import prove
 from rqtui.scenarios.scenario import NativeScenario
 from rqtui.server import connect, mask, probe
 
-_ACTS = ((0.2, "kill"), (0.35, "stall"), (0.5, "add"), (0.5, "burst"), (0.6, "poison"))  # when, in shares of the run
 _CHECK_LIMIT = 1_000
 _COUNTS = ("scheduled", "ready", "reserved", "done", "dead", "enqueued", "acked")
 
 
 def play_native(
-    scenario: NativeScenario, url: str, seed: int = 1, seconds: float = 20.0, stop: threading.Event | None = None
+    scenario: NativeScenario,
+    url: str,
+    seed: int = 1,
+    seconds: float = 20.0,
+    stop: threading.Event | None = None,
+    server_pid: int = 0,
 ) -> dict[str, Any]:
     """Play `scenario` for `seconds` on the Redis at `url` and say what happened, as JSON has it.
 
-    `stop` ends it early. Raises ServerError when Redis cannot be reached at the start.
+    `stop` ends it early. A cut holds the process `server_pid`; without one there is none.
+    Raises ServerError when Redis cannot be reached at the start.
     """
     stop = stop or threading.Event()
-    with connect(url) as client, NativeRun(scenario, url, seed) as run:
+    with connect(url) as client, NativeRun(replace(scenario, cut_at_s=0.0), url, seed, server_pid) as run:
+        run.cut_s = min(run.cut_s, seconds / 2)
         began = time.monotonic()
         with Movers(url, layouts.make("native"), run.queues) as movers:
-            live(run, _ACTS, began, seconds, stop)
+            live(run, scenario.acts, began, seconds, stop)
             jobs_s = run.status().finished / max(0.001, time.monotonic() - began)
         elapsed_ms = int((time.monotonic() - began) * 1000)
         run.halt(None if stop.is_set() else seconds)
@@ -62,9 +70,26 @@ def play_native(
             "reaped": {"ready": movers.moved["reaped_ready"], "dead": movers.moved["reaped_dead"]},
             "jobs_s": round(jobs_s, 1),
             "lost": total["enqueued"] - total["acked"] - remaining,
+            **_proof(client, run),
             "queues": queues,
             "findings": findings,
         }
+
+
+def _proof(client: Any, run: NativeRun) -> dict[str, Any]:
+    """What became of every id that was accepted, where the scenario keeps them."""
+    if not run.scenario.is_proved:
+        return {}
+    found = prove(client, run.producers.accepted())
+    return {
+        "proof": {
+            "accepted": found.accepted,
+            "places": dict(found.places),
+            "missing": len(found.missing),
+            "doubled": len(found.doubled),
+            "text": found.sentence(),
+        }
+    }
 
 
 def _counts(client: Any, queue: str) -> dict[str, Any]:

@@ -38,11 +38,17 @@ class Producers:
         self._under_way: list[Arrival] = []  # sent, and not answered yet: sent again, since ids make that harmless
         self._known: set[str] = set()
         self._digest = hashlib.sha256()
+        self._is_again = False  # what is under way was sent before, and its answer was lost
+        self._accepted: dict[str, list[bytes]] | None = {} if scenario.is_proved else None
 
     @property
     def digest(self) -> str:
         """A digest of the planned jobs that were put: id, kind, body, delay and order."""
         return self._digest.hexdigest()[:16]
+
+    def accepted(self) -> dict[str, list[bytes]]:
+        """By queue, the ids that Redis took; only a scenario that proves its end keeps them."""
+        return {queue: list(ids) for queue, ids in (self._accepted or {}).items()}
 
     def burst(self, number: int) -> None:
         """Put so many more jobs, beginning at the next turn."""
@@ -99,10 +105,17 @@ class Producers:
         answers = scripts.run_all(self._client, calls)
         for answer in answers:
             if isinstance(answer, ServerError):
+                self._is_again = True
                 raise answer
-        self._under_way = []
-        given = [each for answer in answers if not isinstance(answer, Exception) for each in answer.each]
-        self.put += sum(each.word == "moved" for each in given)
+        words = ("moved", "exists") if self._is_again else ("moved",)
+        for queue, answer in zip(queues, answers, strict=True):
+            if not isinstance(answer, Exception):
+                sent = [arrival for arrival in self._under_way if arrival.queue == queue]
+                taken = [a.job.id for a, each in zip(sent, answer.each, strict=True) if each.word in words]
+                self.put += len(taken)
+                if self._accepted is not None:
+                    self._accepted.setdefault(queue, []).extend(id.encode() for id in taken)
+        self._under_way, self._is_again = [], False
         if new := set(queues) - self._known:
             self._client.sadd(QUEUES, *new)
             self._known |= new

@@ -39,6 +39,7 @@ class Status:
     is_cut: bool  # Redis is held by `cut_redis`
     is_fixed: bool = False
     error: str = ""  # why the simulation cannot reach Redis
+    said: str = ""  # what it found out by itself, for the person to read
 
 
 class Run:
@@ -51,8 +52,10 @@ class Run:
     def __init__(self, scenario: Scenario, url: str, seed: int = 1, server_pid: int = 0) -> None:
         self.scenario, self.url, self.seed = scenario, url, seed
         self.pace = Pace()
+        self.cut_s = CUT_S
         self._server_pid = server_pid
         self._cut: threading.Timer | None = None
+        self._cut_soon: threading.Timer | None = None
         self._presses: dict[str, Callable[[], str]] = {
             "slower": lambda: self.set_speed(self._neighbour(-1)),
             "faster": lambda: self.set_speed(self._neighbour(1)),
@@ -104,8 +107,9 @@ class Run:
         self.pace.set_speed(min(SPEEDS[-1], max(SPEEDS[0], speed)))
         return f"speed ×{self.pace.speed:g}"
 
-    def cut_redis(self, seconds: float = CUT_S) -> str:
-        """The server's process is held for so long: it answers nobody, and loses nothing."""
+    def cut_redis(self, seconds: float = 0.0) -> str:
+        """The server's process is held for so long, or for `cut_s`: it answers nobody, and loses nothing."""
+        seconds = seconds or self.cut_s
         if self._server_pid <= 0:
             return "this Redis is not the demo's own: it is left alone"
         if self._cut is not None:
@@ -116,13 +120,25 @@ class Run:
         self._cut.start()
         return f"Redis does not answer for {seconds:g} s"
 
+    def cut_soon(self, after_s: float) -> None:
+        """The same, in a while."""
+        self._cut_soon = threading.Timer(after_s, self.cut_redis)
+        self._cut_soon.daemon = True
+        self._cut_soon.start()
+
     def restore_redis(self) -> None:
-        """End a cut before its time."""
+        """End a cut before its time, also one that is to come."""
+        if self._cut_soon is not None and self._cut_soon is not threading.current_thread():
+            self._cut_soon.cancel()
         timer, self._cut = self._cut, None
         if timer is not None:
             timer.cancel()
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._server_pid, signal.SIGCONT)
+            self.restored()
+
+    def restored(self) -> None:
+        """Redis answers again."""
 
     def _neighbour(self, step: int) -> float:
         nearest = min(range(len(SPEEDS)), key=lambda i: abs(SPEEDS[i] - self.pace.speed))

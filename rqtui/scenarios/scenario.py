@@ -103,6 +103,7 @@ CONTROLS: tuple[Control, ...] = (
 )
 """Every key of the strip. Digits from 6 on and these signs mean nothing else on any screen."""
 
+CHECK = Control("%", "check", "check", "look for every job that was put: is each in exactly one place, is one lost?")
 FIX = Control("_", "fix", "fix", "the code that fails is repaired; what is dead can be requeued")
 
 
@@ -127,6 +128,9 @@ class Scenario:
         return f"{seconds:g} s"
 
 
+_ACTS = ((0.2, "kill"), (0.35, "stall"), (0.5, "add"), (0.5, "burst"), (0.6, "poison"))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NativeScenario(Scenario):
     """A scenario on rqtui's own queues, with its simulated workers.
@@ -134,6 +138,8 @@ class NativeScenario(Scenario):
     `plan(seed)` yields its jobs without end, in order of arrival; `extra(seed)` those of bursts.
     `sizes`, largest first, bound the plan where it is a fixed number of jobs: the first that the server takes in
     `FILL_S` seconds at the speed it shows with the first thousand.
+    `cut_at_s`: when Redis is held for the first time, beside a screen (0: never). `acts`: in a run without a screen,
+    which control is pressed when, in shares of its length. `is_proved`: every id that was put is looked for at the end.
     """
 
     queues: tuple[QueuePlan, ...]
@@ -143,6 +149,9 @@ class NativeScenario(Scenario):
     burst: int = 50
     past: Callable[[int], tuple[PastGroup, ...]] = lambda _seed: ()
     sizes: tuple[int, ...] = ()
+    cut_at_s: float = 0.0
+    acts: tuple[tuple[float, str], ...] = _ACTS
+    is_proved: bool = False
 
     @property
     def queue_names(self) -> tuple[str, ...]:

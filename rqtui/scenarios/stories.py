@@ -1,4 +1,4 @@
-"""The scenarios on rqtui's own queues: `poison` and `rush`, each a table of what happens and the words for people.
+"""The scenarios on rqtui's own queues: `poison`, `rush` and `outage`, each a table of events and words for people.
 
 A new one is one more entry in `NATIVE`; it needs a plan (jobs from a seed), kinds (how work on them goes) and
 queues. Rates are chosen so that a person can follow with the eye, and so that a demo leaves a small machine at rest.
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from random import Random
 
 from rqtui.scenarios import bodies
-from rqtui.scenarios.scenario import CONTROLS, FIX, Arrival, Kind, NativeScenario, NewJob, PastGroup, QueuePlan
+from rqtui.scenarios.scenario import CHECK, CONTROLS, FIX, Arrival, Kind, NativeScenario, NewJob, PastGroup, QueuePlan
 
 _HOSTILE_EVERY = 23
 _FIRST_EXTRA = 1 << 30  # numbers of jobs from bursts, so that their ids never meet those of the plan
@@ -128,6 +128,37 @@ _RUSH_KINDS = (
     ),
 )
 
+# ── outage ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_HOUR_MS = 3_600_000
+
+
+def _outage(seed: int) -> Iterator[Arrival]:
+    rng = Random(f"outage:{seed}")
+    at_ms = 0.0
+    for number in range(_FIRST_EXTRA):
+        yield _payment(rng, number, int(at_ms))
+        at_ms += 0 if number < 8 else rng.expovariate(1 / 150)
+
+
+def _outage_extra(seed: int) -> Iterator[Arrival]:
+    rng = Random(f"outage-burst:{seed}")
+    for number in range(_FIRST_EXTRA, 2 * _FIRST_EXTRA):
+        yield _payment(rng, number, 0)
+
+
+def _payment(rng: Random, number: int, at_ms: int) -> Arrival:
+    name = rng.choices(("capture", "refund", "settle"), (6, 1, 2))[0]
+    delay_ms = rng.randrange(4_000, 26_000) if name == "settle" else None
+    return Arrival(at_ms, "payments", NewJob(bodies.generated_id(rng, number), bodies.order(rng), name, delay_ms))
+
+
+_OUTAGE_KINDS = (
+    Kind("capture", (400, 1_400), fails=0.03, errors=("TimeoutError: the bank did not answer within 2.0 s",)),
+    Kind("refund", (500, 1_500)),
+    Kind("settle", (300, 900)),
+)
+
 # ── the table ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 _USUAL = {"keep_ms": _KEEP_MS, "done_max": 5_000}
@@ -189,5 +220,35 @@ NATIVE: tuple[NativeScenario, ...] = (
         watch=("the drain rate and the time left", "the cost of a tick in the header, which does not grow"),
         burst=5_000,
         sizes=(100_000, 10_000),
+    ),
+    NativeScenario(
+        name="outage",
+        summary="Redis is gone for ten seconds and comes back: nothing is lost, and a check that proves it",
+        queues=(
+            QueuePlan(
+                "payments",
+                5,
+                settings={"keep_ms": _HOUR_MS, "ttr_ms": 6_000, "max_attempts": 5, "backoff_ms": 2_000},
+            ),
+        ),
+        kinds=_kinds(*_OUTAGE_KINDS),
+        plan=_outage,
+        extra=_outage_extra,
+        tries=(
+            ("!", "hold Redis for ten seconds more, whenever you like"),
+            ("Space R", "while it is away: the cursor, marks and pages work, changes are off until it answers"),
+            ("%", "look for every job that was put: each is in exactly one place, or it is named"),
+            ("8 !", "a worker dies just before: its job comes back when its lease is over"),
+            ("3", "right after: leases that ended meanwhile are reaped, and their workers' late acks refused"),
+        ),
+        watch=(
+            "the picture dims and says since when; the next try is counted down",
+            "what was sent without an answer is sent again, and a known id is never put twice",
+            "nothing lost: % says so",
+        ),
+        controls=(*CONTROLS, CHECK),
+        cut_at_s=12.0,
+        acts=((0.2, "cut"), (0.2, "kill"), (0.75, "burst"), (0.8, "poison")),
+        is_proved=True,
     ),
 )
