@@ -53,10 +53,10 @@ def _screen(url: str | None = None) -> int:
     """`rqtui` and `rqtui URL`, with nothing else on the command line."""
     from rqtui.commands import opening
     from rqtui.errors import RqtuiError
-    from rqtui.settings import resolve
+    from rqtui.in_force import Given, in_force
 
     try:
-        return opening.screen(resolve(url))
+        return opening.screen(in_force(Given(url)).settings)
     except RqtuiError as error:
         from rqtui.commands import output
 
@@ -70,7 +70,23 @@ def application() -> typer.Typer:
     """The typer application with every command."""
     import typer
 
-    from rqtui.commands import acting, judging, looking, looping, migrating, opening, putting, session, showing, working
+    from rqtui.commands import (
+        acting,
+        configuring,
+        exposing,
+        judging,
+        looking,
+        looping,
+        migrating,
+        opening,
+        putting,
+        reporting,
+        session,
+        showing,
+        streaming,
+        undoing,
+        working,
+    )
 
     group = _group_class()
     app = typer.Typer(
@@ -93,7 +109,21 @@ def application() -> typer.Typer:
 
     root.__doc__ = _HELP
     app.callback(invoke_without_command=True)(session.with_common_options(root))
-    for module in (looking, judging, putting, acting, working, looping, migrating, showing):
+    for module in (
+        looking,
+        reporting,
+        judging,
+        putting,
+        acting,
+        working,
+        looping,
+        migrating,
+        showing,
+        configuring,
+        undoing,
+        streaming,
+        exposing,
+    ):
         module.register(app)
     return app
 

@@ -15,9 +15,11 @@ from rqtui.errors import UsageError
 
 if TYPE_CHECKING:
     from rqtui.scenarios import Scenario
+    from rqtui.settings import Settings
 
 LONGEST_S = 86_400.0
 HIGHEST_SEED = 2**63 - 1
+LOOKS = ("theme", "is_calm", "is_ascii", "keymap", "columns", "redact", "config", "problems")  # of the config file
 
 
 def demo(
@@ -29,11 +31,13 @@ def demo(
     seconds: float = 20.0,
     as_json: bool = False,
     read_only: bool = False,
+    look: Settings | None = None,
 ) -> int:
     """Play a scenario on an embedded server of a kind; returns the exit code.
 
     Without a name the screen offers the list, and `headless` plays `delays`.
 
+    `look` has the theme, the keymap and the like of the config file; nothing else of it concerns a demo.
     `server` is auto, system, wheel or fake. Without `headless` it opens the screen and ends with it; headless it plays
     for `seconds`, or to its end where it has one, and prints what happened: 0, or 1 when a check found something or a
     job was lost.
@@ -67,7 +71,8 @@ def demo(
 
         _say(f"{story.name}: {story.summary}")
         with scenarios.make_run(story, running.url, seed, running.pid) as play:
-            settings = Settings(url=running.url, layouts=(story.layout,), read_only=read_only)
+            looks = {name: getattr(look, name) for name in LOOKS} if look else {}
+            settings = Settings(url=running.url, layouts=(story.layout,), read_only=read_only, **looks)
             return open_screen(settings, play, open_queue=play.queues[0], interval_s=1.0)
 
 

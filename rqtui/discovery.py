@@ -2,6 +2,7 @@
 
 What a layout can ask for directly is asked each time. What only its keys tell comes from one walk over the keyspace for
 the patterns of all layouts (`lua/shared/walk.lua`), a bounded step per round trip, which rests long after it took long.
+The same walk counts the keys of systems that rqtui does not speak (`unspoken.py`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, TypeVar
 
-from rqtui import scripts
+from rqtui import scripts, unspoken
 from rqtui.errors import Denied, UsageError
 from rqtui.layout import Layout, typed
 from rqtui.model import Ref
@@ -23,13 +24,17 @@ WALK_REST = 50  # times as long as a walk took, until the next one: no more than
 
 
 class Discovery:
-    """The queues that are known of one Redis, in `refs`. `others` are layouts that `--layout` left out."""
+    """The queues that are known of one Redis, in `refs`, and what else is there, in `unspoken`.
+
+    `others` are layouts that `--layout` left out.
+    """
 
     def __init__(self, client: Any, layouts: Sequence[Layout], others: Collection[str] = ()) -> None:
         self.client = client
         self.layouts = {layout.name: layout for layout in layouts}
         self.others = others
         self.refs: list[Ref] = []
+        self.unspoken: tuple[unspoken.Unspoken, ...] = ()  # replaced, never changed: the screen reads it
         self._has_walked = False
         self._spotted: set[Ref] = set()
         self._walk_due_s = 0.0
@@ -80,14 +85,18 @@ class Discovery:
         """A bounded step over the keyspace at a time; nothing where an ACL denies SCAN."""
         self._has_walked = True
         patterns = [(layout, pattern) for layout in self.layouts.values() for pattern in layout.patterns]
+        counted = unspoken.patterns()
+        rows = [*((pattern,) for _layout, pattern in patterns), *((pattern,) for pattern in counted)]
         script = scripts.load("shared")["walk"]
-        cursor = "0"
-        while patterns:
-            call = script.call({}, {"cursor": cursor, "limit": WALK}, [(pattern,) for _layout, pattern in patterns])
+        cursor, counts = "0", [0] * len(counted)
+        while True:
+            call = script.call({}, {"cursor": cursor, "limit": WALK, "counted": len(counted)}, rows)
             try:
                 answer = scripts.run(self.client, call)
             except Denied:
                 return
+            step = [int(number) for number in answer.values["counts"].split()]
+            counts = [number + more for number, more in zip(counts, step, strict=True)]
             keys: dict[str, list[bytes]] = {}
             for number, key in answer.rows:
                 keys.setdefault(patterns[number - 1][0].name, []).append(key)
@@ -99,6 +108,7 @@ class Discovery:
             yield spotted
             cursor = answer.values["cursor"]
             if cursor == "0":
+                self.unspoken = unspoken.found(dict(zip(counted, counts, strict=True)))
                 return
 
     def seek(self, name: str) -> Ref:

@@ -12,13 +12,15 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from fnmatch import fnmatchcase
+from typing import Any, Protocol, TypeVar
 
 from rqtui import health, scripts
 from rqtui.discovery import Discovery
-from rqtui.errors import ReadOnly, RqtuiError, WrongType
+from rqtui.errors import ReadOnly, Refused, RqtuiError, WrongType
 from rqtui.layout import CHUNK, Answers, Ask, Layout, heard, sources, targets
 from rqtui.model import Cost, Finding, Focus, Job, Outcome, Page, Queue, Rate, Ref, Snapshot, Worker
+from rqtui.scripts import Call
 from rqtui.server import translated
 
 T = TypeVar("T")
@@ -28,18 +30,57 @@ INSPECT_S = 10.0  # between two looks for a system's own faults in one queue
 INSPECTIONS = 20  # per tick
 
 
+class Kept(Protocol):
+    """Jobs that were written down before a change; `before` and `after` are sent with it, in the same round trip."""
+
+    @property
+    def before(self) -> tuple[Call, ...]: ...
+    @property
+    def after(self) -> tuple[Call, ...]: ...
+    def told(self, outcomes: Sequence[Outcome], before: Answers, after: Answers) -> None:
+        """What became of them."""
+
+
+class Keeper(Protocol):
+    """Who keeps what is changed, so that it can be undone (`undo.Keeper`)."""
+
+    def expect(self, verb: str, ref: Ref, total: int) -> None:
+        """So many jobs will be asked for."""
+
+    def keep(self, engine: Engine, verb: str, ref: Ref, jobs: Sequence[Job]) -> Kept | None:
+        """Writes these jobs down; None where the verb cannot be undone. Raises where that fails."""
+
+    def changed(self, verb: str, ref: Ref, outcomes: Sequence[Outcome]) -> None:
+        """So it was answered."""
+
+    def instead(
+        self, engine: Engine, verb: str, ref: Ref, form: Mapping[str, object]
+    ) -> Iterator[list[Outcome]] | None:
+        """Another way to do the same that can be undone; None: there is none, or none is needed."""
+
+
 class Engine(Discovery):
     """Looks at and changes the queues of one Redis through the layouts it is given.
 
     `client` is a connection as `server.connect` makes it. Changes raise ReadOnly while `read_only` is set. `others` are
     names of layouts that it was not given: `OTHER:mail` is then refused, and not taken for the name of a queue.
+    `denied` are pairs of a queue's pattern (as of a shell) and the verbs refused there, by the profile of that name.
     """
 
     def __init__(
-        self, client: Any, layouts: Sequence[Layout], read_only: bool = False, others: Collection[str] = ()
+        self,
+        client: Any,
+        layouts: Sequence[Layout],
+        read_only: bool = False,
+        others: Collection[str] = (),
+        *,
+        denied: Sequence[tuple[str, tuple[str, ...]]] = (),
+        profile: str = "",
     ) -> None:
         super().__init__(client, layouts, others)
         self.read_only = read_only
+        self.denied, self.profile = tuple(denied), profile
+        self.keeper: Keeper | None = None
         self._last: dict[Ref, tuple[float, Mapping[str, int]]] = {}
         self._history: dict[Ref, deque[float]] = {}
         self._inspected: dict[Ref, tuple[float, tuple[Finding, ...]]] = {}
@@ -156,12 +197,34 @@ class Engine(Discovery):
         was under way answers `unknown` and the rest `not sent`; nothing is sent again.
         """
         layout = self.layouts[ref.layout]
-        if self.read_only and not layout.script(name).read_only:
-            raise ReadOnly(f"{name} changes the queue, and this session is read-only.")
+        self.refuse(name, ref)
         if any(job.is_partial for job in jobs):
             return self._acts_on_whole(name, ref, jobs, dict(form or {}))
         asks = layout.act_asks(name, ref.queue, jobs, dict(form or {}))
-        return self._send(name, asks)
+        if self.keeper is not None:
+            self.keeper.expect(name, ref, len(jobs))
+            instead = None if jobs else self.keeper.instead(self, name, ref, form or {})
+            if instead is not None:
+                return instead
+        return self.send(name, ref, asks)
+
+    def denial(self, name: str, ref: Ref) -> str:
+        """Why a verb is refused on a queue, in a sentence that names the profile; empty where it is not."""
+        for pattern, verbs in self.denied:
+            fits = fnmatchcase(ref.queue, pattern) or fnmatchcase(str(ref), pattern)
+            if fits and any(fnmatchcase(name, verb) for verb in verbs):
+                of = f'the profile "{self.profile}"' if self.profile else "the configuration"
+                return f'{name} is denied on queues like "{pattern}" by {of}; nothing was changed.'
+        return ""
+
+    def refuse(self, name: str, ref: Ref) -> None:
+        """Raises, before anything is sent, for a verb that may not be done here."""
+        if self.layouts[ref.layout].script(name).read_only:
+            return
+        if self.read_only:
+            raise ReadOnly(f"{name} changes the queue, and this session is read-only.")
+        if denial := self.denial(name, ref):
+            raise Refused(denial)
 
     def _acts_on_whole(
         self, name: str, ref: Ref, jobs: Sequence[Job], form: Mapping[str, object]
@@ -170,25 +233,28 @@ class Engine(Discovery):
         layout = self.layouts[ref.layout]
         short = [job for job in jobs if not job.is_partial]
         if short:
-            yield from self._send(name, layout.act_asks(name, ref.queue, short, form))
+            yield from self.send(name, ref, layout.act_asks(name, ref.queue, short, form))
         for job in jobs:
             if job.is_partial:
                 whole = self.ask(layout.job_ask(ref.queue, job.id, -1))
                 if whole is None or whole.is_partial or whole.place != job.place:
                     yield [Outcome(name, job.id, "gone", "it is not there any more")]
                 else:
-                    yield from self._send(name, layout.act_asks(name, ref.queue, [replace(whole, id=job.id)], form))
+                    yield from self.send(name, ref, layout.act_asks(name, ref.queue, [replace(whole, id=job.id)], form))
 
     def acts_on_place(
         self, name: str, ref: Ref, place: str, form: Mapping[str, object] | None = None
     ) -> Iterator[list[Outcome]]:
         """Does a verb to every job that stands in `place` now, a chunk per step; those that come later are left."""
         script = self.layouts[ref.layout].script(name)
+        self.refuse(name, ref)
         if not sources(script) or place in targets(script):
             yield from self._acts_on_those_who_stay(name, ref, place, form)
             return
         page = self.page(ref, place, 0, CHUNK)
         total, seen, offset = page.total if page.of is None else page.of, 0, 0
+        if self.keeper is not None:
+            self.keeper.expect(name, ref, total)
         while page.jobs and seen < total:
             jobs = page.jobs[: total - seen]
             outcomes = self.act(name, ref, jobs, form)
@@ -210,6 +276,8 @@ class Engine(Discovery):
             yield []
             page = self.page(ref, place, len(jobs), CHUNK)
         listed = list({job.id: job for job in jobs}.values())
+        if self.keeper is not None:
+            self.keeper.expect(name, ref, len(listed))
         for start in range(0, len(listed), CHUNK):
             outcomes = self.act(name, ref, listed[start : start + CHUNK], form)
             yield outcomes
@@ -230,10 +298,19 @@ class Engine(Discovery):
             self.layouts[ref.layout].retire(self.client, ref.queue)
         self.refs = [known for known in self.refs if known != ref]
 
-    def _send(self, name: str, asks: Sequence[Ask[list[Outcome]]]) -> Iterator[list[Outcome]]:
+    def send(self, name: str, ref: Ref, asks: Sequence[Ask[list[Outcome]]]) -> Iterator[list[Outcome]]:
+        """Sends what does a verb, an ask per step, each written down before where there is a keeper."""
         done = 0
         for ask in asks:
-            outcomes = ask.read(scripts.run_all(self.client, ask.calls))
+            kept = self.keeper.keep(self, name, ref, ask.jobs) if self.keeper else None
+            before, after = (kept.before, kept.after) if kept else ((), ())
+            answers = scripts.run_all(self.client, [*before, *ask.calls, *after])
+            first, last = len(before), len(before) + len(ask.calls)
+            outcomes = ask.read(answers[first:last])
+            if kept:
+                kept.told(outcomes, answers[:first], answers[last:])
+            if self.keeper:
+                self.keeper.changed(name, ref, outcomes)
             done += len(outcomes)
             yield outcomes
             if outcomes and outcomes[-1].word in ("unknown", "not sent"):

@@ -91,14 +91,15 @@ def _what(expression: str, at: int, field: str) -> tuple[re.Pattern[str], int]:
         return re.compile(re.escape(quoted[2]), re.IGNORECASE), quoted.end()
     written = _PATTERN.match(expression, at)
     if written:
-        return _compiled(written[1].replace(r"\/", "/")), written.end()
+        return compiled(written[1].replace(r"\/", "/")), written.end()
     word = _WORD.match(expression, at)
     if word is None:
         raise UsageError(f'the filter ends after "{field}:"; say what to look for, as in {field}:timeout.')
     return re.compile(re.escape(word[0]), re.IGNORECASE), word.end()
 
 
-def _compiled(pattern: str) -> re.Pattern[str]:
+def compiled(pattern: str) -> re.Pattern[str]:
+    """An expression in whatever case; raises UsageError for one that Python's `re` refuses."""
     try:
         return re.compile(pattern, re.IGNORECASE)
     except (re.error, RecursionError, OverflowError) as error:

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rqtui.model import Finding, Queue, Rate, State, Verdict
+
+if TYPE_CHECKING:
+    from rqtui.server import ServerInfo
 
 LATE_MS = 5_000  # a loop that looks once a second, and its back-off, are late by less
 OLD_READY_MS = 300_000
@@ -76,7 +79,11 @@ def _old(queue: Queue, _rate: Rate) -> Iterator[Finding]:
     age = queue.oldest_ready_ms or 0
     if age >= OLD_READY_MS and not queue.paused and queue.workers != 0:
         yield Finding(
-            "oldest-ready", "warning", queue.name, f"the oldest ready job waits for {_age(age)}", "add workers"
+            "oldest-ready",
+            "warning",
+            queue.name,
+            f"the oldest ready job waits for {_age(age)}",
+            "add workers, w: who is there",
         )
 
 
@@ -85,7 +92,7 @@ def _grows(queue: Queue, rate: Rate) -> Iterator[Finding]:
     if len(rate.history) >= 10 and growth >= 1 and queue.count_in(State.READY) > 60 * max(1.0, rate.out_s):
         who = "it is drained" if queue.workers is None else f"{_jobs(queue.workers, 'worker')} drain it"
         text = f"grows {growth:.0f}/s faster than {who}"
-        yield Finding("backlog-grows", "warning", queue.name, text, "add workers")
+        yield Finding("backlog-grows", "warning", queue.name, text, "add workers, w: who is there")
 
 
 def _near_cap(queue: Queue, _rate: Rate) -> Iterator[Finding]:
@@ -96,7 +103,7 @@ def _near_cap(queue: Queue, _rate: Rate) -> Iterator[Finding]:
             "warning",
             queue.name,
             f"{dead} dead of at most {cap}: the oldest will be forgotten",
-            "requeue or purge",
+            "e groups them, R runs them again",
         )
 
 
@@ -121,7 +128,11 @@ def server_findings(client: Any) -> list[Finding]:
     """Settings of the server that endanger jobs; nothing where they cannot be read (INFO denied or absent)."""
     from rqtui.server import probe
 
-    info = probe(client)
+    return findings_of(probe(client))
+
+
+def findings_of(info: ServerInfo) -> list[Finding]:
+    """The same of a server that was asked before."""
     found = []
     policy = info.policy
     if policy and policy != "noeviction" and info.maxmemory_bytes:

@@ -126,6 +126,9 @@ class Layout:
         """The jobs that a script has just handed out, leased (it has tokens) or for good."""
         raise NotImplementedError
 
+    def next_sample(self, queue: str, place: str) -> None:
+        """Of a place without an order, from now on other members than those that were shown."""
+
     def inspect_ask(self, queue: str) -> Ask[tuple[Finding, ...]] | None:
         """A bounded look for this system's own faults, a few times a minute; None where it has none."""
         return None

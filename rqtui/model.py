@@ -219,11 +219,15 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one tick cost: commands sent, round trips, and milliseconds until the last answer was there."""
+    """What one tick cost: commands sent, round trips, and milliseconds until the last answer was there.
+
+    `rtt_ms` of them is the way there and back, as last measured; 0: not known.
+    """
 
     commands: int = 0
     trips: int = 0
     ms: float = 0.0
+    rtt_ms: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

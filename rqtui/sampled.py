@@ -51,6 +51,13 @@ class Sampled(Foreign):
         call = self.call("page", queue, args, [{"member": id} for id in wish.asked])
         return Ask((call,), lambda answers: self._sampled(queue, place, offset, limit, wish, answers[0]))
 
+    def next_sample(self, queue: str, place: str) -> None:
+        """What is held is let go; the walk over the set goes on where it stands."""
+        key = queue, self.place(place).name
+        held = self._samples.get(key)
+        if held is not None:
+            self._samples[key] = Sample(cursor=held.cursor, of=held.of)
+
     def _sampled(self, queue: str, place: str, offset: int, limit: int, wish: Wish, answer: Answer | Exception) -> Page:
         if isinstance(answer, ServerError):
             return Page(queue, self.name, place, (), 0, error=str(answer))

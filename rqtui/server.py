@@ -11,7 +11,7 @@ import errno
 import re
 import socket
 import ssl
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -279,6 +279,13 @@ def probe(client: Redis, url: str = "") -> ServerInfo:
     hello = _asked(client, url, denied, "HELLO")
     info = _asked(client, url, denied, "INFO")
     settings = _asked(client, url, denied, "CONFIG GET save")
+    return server_info(hello, info, settings, denied)
+
+
+def server_info(
+    hello: Mapping[str, str], info: Mapping[str, str], settings: Mapping[str, str], denied: Sequence[str] = ()
+) -> ServerInfo:
+    """What HELLO, INFO and CONFIG GET tell, each of which may be empty."""
     return ServerInfo(
         kind=_family(hello, info),
         version=info.get("valkey_version") or hello.get("version") or info.get("redis_version") or "",

@@ -1,16 +1,16 @@
 """Settings: which Redis, which layouts, what is allowed; made once at the edge, read by the screen and the commands.
 
-The order of precedence stands here and nowhere else. It imports neither redis nor textual.
+Only data: `config.in_force` makes it of the command line, the environment and the config file, in this order.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 DEFAULT_URL = "redis://localhost:6379"
-URL_VARIABLES = ("RQTUI_URL", "REDIS_URL")
+INTERVAL_S = 2.0
+SHORTEST_S, LONGEST_S = 0.25, 60.0  # between two pictures
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +18,10 @@ class Settings:
     """What one run of rqtui works on. `layouts` are the words of `--layout`; none: whatever systems are there.
 
     `badge` is a word that stands before the URL, and `is_guarded` asks for a queue's name before dangerous verbs (the
-    badge PROD does). `denied` are pairs of a queue's pattern (as of a shell) and the verbs refused there; `columns` are
-    those of a board by state, `redact` more patterns of keys whose values are masked, `keymap` keys by binding id.
+    badge PROD does). `is_asked_read_only`: --read-only was said; `may_unlock`: changes can be turned on while it runs.
+    `denied` are pairs of a queue's pattern (as of a shell) and the verbs refused there; `columns` are those of a board
+    by state, `redact` more patterns of keys whose values are masked, `keymap` keys by binding id. `config` is the path
+    of the file that was read, and `problems` are sentences on what is wrong in it; `notes` are worth a word at the start.
     """
 
     url: str = DEFAULT_URL
@@ -37,25 +39,9 @@ class Settings:
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     redact: tuple[str, ...] = ()
     keymap: Mapping[str, str] = field(default_factory=dict)
-
-
-def resolve(
-    url: str | None = None,
-    layouts: Sequence[str] = (),
-    read_only: bool = False,
-    is_debug: bool = False,
-    log_format: str | None = None,
-    environ: Mapping[str, str] = os.environ,
-) -> Settings:
-    """Settings from what was given: the URL of the command line, RQTUI_URL, REDIS_URL, then the default.
-
-    A variable that is empty counts as not set.
-    """
-    from_environment = next((environ[name] for name in URL_VARIABLES if environ.get(name)), DEFAULT_URL)
-    return Settings(
-        url if url is not None else from_environment,
-        tuple(layouts),
-        read_only,
-        is_debug,
-        log_format or "text",
-    )
+    is_asked_read_only: bool = False
+    may_unlock: bool = True
+    interval_s: float = INTERVAL_S
+    config: str = ""
+    problems: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()

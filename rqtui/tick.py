@@ -13,17 +13,19 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from rqtui.durations import backoff_s
 from rqtui.errors import RqtuiError, ServerError
 from rqtui.model import Focus, Job, Outcome, Ref, Snapshot
+from rqtui.server import translated
 
 if TYPE_CHECKING:
     from rqtui.engine import Engine
 
 DISCOVER_S = 30.0
+RESTING = 5  # times as long between two pictures while nobody can see them
 FIRST_S = 0.5  # that the first picture waits for the names of queues; among ten million keys it takes longer
 
 
@@ -109,13 +111,16 @@ class Ticker:
 
     The engine is made on the thread too: what it imports takes as long as a terminal takes to show a first picture.
 
-    `interval_s` is the time between refreshes; it widens by itself when a tick takes more than a tenth of it.
+    `interval_s` is the time between refreshes; it widens by itself when a tick takes more than a tenth of it, and while
+    it `rests` because nobody looks. `wait_s` is what it came to last.
     """
 
     def __init__(self, make: Callable[[], Engine], post: Callable[[Message], None], interval_s: float = 2.0) -> None:
         self._make, self.post = make, post
         self.engine: Engine
-        self.interval_s = interval_s
+        self.interval_s = self.wait_s = interval_s
+        self.is_resting = False
+        self._rtt_ms, self._is_rtt_due = 0.0, False
         self._focus = Focus()
         self._inbox: queue.SimpleQueue[_Act | _Call | _Work | _Cancel | None] = queue.SimpleQueue()
         self._works: list[tuple[_Work, Iterator[Any]]] = []
@@ -176,6 +181,12 @@ class Ticker:
     def end_work(self, key: object) -> None:
         """Ends the works of that key after the step under way; their last `Answered` follows."""
         self._inbox.put(_Cancel(key))
+
+    def rest(self, is_resting: bool) -> None:
+        """Nobody can see the pictures now: they come rarely; or somebody can again: one comes at once."""
+        if is_resting != self.is_resting:
+            self.is_resting = is_resting
+            self.refresh()
 
     def discover(self) -> None:
         """Looks for new queues soon, wherever they may be."""
@@ -290,6 +301,7 @@ class Ticker:
             return
         if now >= self._discover_s and self._discovery is None:
             self._discover_s = now + DISCOVER_S
+            self._is_rtt_due = True
             self._discovery = self.engine.discover(self._is_asked)
             self._is_asked = False
             if not self.engine.refs:  # the first picture waits for names, but not long; later ones do not
@@ -297,9 +309,19 @@ class Ticker:
         focus = self._focus
         snapshot = self.engine.snapshot(focus)
         self._failures, self._lost_s = 0, 0.0
-        wait_s = max(self.interval_s, 10 * snapshot.cost.ms / 1000)
-        self._due_s = time.monotonic() + wait_s
+        snapshot = replace(snapshot, cost=replace(snapshot.cost, rtt_ms=self._rtt_ms))
+        self.wait_s = max(self.interval_s, 10 * snapshot.cost.ms / 1000) * (RESTING if self.is_resting else 1)
+        self._due_s = time.monotonic() + self.wait_s
         self.post(Refreshed(snapshot, focus))
+        if self._is_rtt_due:  # after a picture, which it must not delay, and which has made the connection
+            self._rtt_ms, self._is_rtt_due = self._measured_ms(), False
+
+    def _measured_ms(self) -> float:
+        """The way to the server and back, once in a while: what a tick costs beyond it is the server's work."""
+        began = time.monotonic()
+        with translated():
+            self.engine.client.ping()
+        return (time.monotonic() - began) * 1000
 
     def _step_task(self) -> None:
         act, steps = self._tasks[0]
@@ -327,7 +349,7 @@ class Ticker:
         self._lost_s = self._lost_s or now
         wait_s = backoff_s(self._failures)
         self._failures += 1
-        self._discovery = None
+        self._discovery, self._discover_s = None, 0.0  # a picture of no queues asks nothing, and would seem an answer
         self._due_s = now + wait_s
         self._end_acts("Redis is away: the rest was not sent")
         self._end_works("Redis is away")

@@ -7,18 +7,20 @@ by its first line and treated as dangerous.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+HERE = "here"
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One input of a verb's form; `name` is the script's argument, `kind` is text, body, duration, int or bool."""
+    """One input of a verb's form; `name` is the script's argument; kinds: text, body, duration, int, rate, bool."""
 
     name: str
     label: str
     kind: str = "text"
     default: str = ""
-    verb: str = ""  # the verb this field belongs to, where a form serves two
+    verb: str = ""  # the verb this field belongs to, where a form serves two; HERE: it is read here and sent nowhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,8 @@ class Verb:
 
     `scope` is what it acts on: job, place or queue. `takes` names the states whose jobs it may be asked for, where the
     script's `moves` cannot tell. `question` is what is asked before a dangerous verb; `lost` what cannot be undone.
-    `fixed` are arguments that the key always passes. Verbs that share a key differ in `takes`.
+    `fixed` are arguments that the key always passes. Verbs that share a key differ in `takes`. `script` is what it is
+    made with, where that has another name: such a verb is a way to use the script, known to the screen alone.
     """
 
     name: str
@@ -42,6 +45,8 @@ class Verb:
     form: tuple[Field, ...] = ()
     fixed: tuple[tuple[str, object], ...] = ()
     hidden: bool = False  # reached by the API, the loops or the shell, not from a menu
+    script: str = ""
+    summary: str = ""  # of one that has no script of its own
 
 
 _WHEN = (
@@ -49,24 +54,26 @@ _WHEN = (
     Field("priority", "priority (lower first)", "int", verb="reprioritise"),
 )
 
+_NEW = (
+    Field("body", "body", "body", "{}"),
+    Field("id", "id (made when empty)"),
+    Field("name", "kind of job"),
+    Field("delay_ms", "delay", "duration"),
+    Field("priority", "priority (lower first)", "int"),
+    Field("ttr_ms", "lease", "duration"),
+    Field("max_attempts", "attempts at most", "int"),
+    Field("keep_ms", "keep when done", "duration"),
+)
+_AGAIN = (Field("keep_attempts", "keep attempts", "bool"),)
+DRIP = (
+    Field("rate", "by drips, per second", "rate", verb=HERE),
+    Field("stop_at_failures", "  stop after failures", "int", verb=HERE),
+    Field("stop_at_depth", "  stop when so many wait", "int", verb=HERE),
+)
+ALL_STATES = ("scheduled", "ready", "reserved", "done", "dead")
+
 VERBS: tuple[Verb, ...] = (
-    Verb(
-        "enqueue",
-        "new",
-        "added",
-        "N",
-        scope="queue",
-        form=(
-            Field("body", "body", "body", "{}"),
-            Field("id", "id (made when empty)"),
-            Field("name", "kind of job"),
-            Field("delay_ms", "delay", "duration"),
-            Field("priority", "priority (lower first)", "int"),
-            Field("ttr_ms", "lease", "duration"),
-            Field("max_attempts", "attempts at most", "int"),
-            Field("keep_ms", "keep when done", "duration"),
-        ),
-    ),
+    Verb("enqueue", "new", "added", "N", scope="queue", form=_NEW),
     Verb(
         "ack",
         "ack",
@@ -109,7 +116,7 @@ VERBS: tuple[Verb, ...] = (
         "requeued",
         "R",
         takes=("dead", "done"),
-        form=(Field("keep_attempts", "keep attempts", "bool"),),
+        form=_AGAIN,
     ),
     Verb("promote", "run now", "made ready", "R", takes=("scheduled",)),
     Verb(
@@ -117,7 +124,7 @@ VERBS: tuple[Verb, ...] = (
         "delete",
         "deleted",
         "D",
-        takes=("scheduled", "ready", "reserved", "done", "dead"),
+        takes=ALL_STATES,
         danger=True,
         question="Delete",
         lost="the jobs with their bodies and errors",
@@ -128,6 +135,40 @@ VERBS: tuple[Verb, ...] = (
         "extend", "extend", "extended", "E", takes=("reserved",), form=(Field("ttr_ms", "lease from now", "duration"),)
     ),
     Verb("cancel", "cancel", "asked to stop", takes=("reserved",)),
+    Verb(
+        "duplicate",
+        "duplicate",
+        "added",
+        "C",
+        takes=ALL_STATES,
+        question="Duplicate",
+        form=(*_NEW, Field("delete_original", "delete the original, if it still is as it was read", "bool", verb=HERE)),
+        script="enqueue",
+        summary="Put a new job with the body of this one.",
+    ),
+    Verb(
+        "edit and retry",
+        "edit and retry",
+        "added",
+        takes=("scheduled", "ready", "done", "dead"),
+        question="Edit and retry",
+        form=(
+            *_NEW,
+            Field("delete_original", "delete the original, if it still is as it was read", "bool", "x", verb=HERE),
+        ),
+        script="enqueue",
+        summary="Put this job again with another body, and delete it where it is.",
+    ),
+    Verb(
+        "drip requeue",
+        "drip requeue",
+        "requeued",
+        takes=("dead", "done"),
+        question="Run again, by drips",
+        form=(*_AGAIN, *(replace(each, default=given) for each, given in zip(DRIP, ("5/s", "20", ""), strict=True))),
+        script="requeue",
+        summary="Run jobs again, so many per second, until failures or depth pass a line.",
+    ),
     Verb("pause", "pause", "paused", "P", scope="queue"),
     Verb("resume", "resume", "resumed", "P", scope="queue"),
     Verb(
@@ -165,6 +206,7 @@ VERBS: tuple[Verb, ...] = (
     Verb("forget", "forget", "forgotten", hidden=True, danger=True, question="Forget"),
     Verb("configure", "configure", "configured", scope="queue", hidden=True),
     Verb("restore", "restore", "restored", hidden=True),
+    Verb("revert", "revert", "put back", hidden=True),
     Verb("repair", "repair", "mended", hidden=True),
     Verb("beat", "beat", "beaten", scope="queue", hidden=True),
     Verb("quiet", "quiet", "asked", scope="worker", hidden=True),

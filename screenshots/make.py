@@ -18,18 +18,37 @@ from rqtui import server  # noqa: E402
 from rqtui.embedded import embedded  # noqa: E402
 from rqtui.tui import theme  # noqa: E402
 from screenshots import systems  # noqa: E402
-from screenshots.seeded import seed, still, stop_the_clock  # noqa: E402
+from screenshots.seeded import seed, seed_history, still, stop_the_clock  # noqa: E402
 
-PICTURES: dict[str, tuple[tuple[int, int], tuple[str, ...], str]] = {
-    # name: size, keys, theme
-    "overview-160x45": ((160, 45), (), theme.DARK),
-    "overview-80x24": ((80, 24), (), theme.DARK),
-    "board-160x45": ((160, 45), ("mail", "j", "j", "j", "j"), theme.DARK),
-    "board-80x24": ((80, 24), ("mail", "space", "j", "j", "space", "j"), theme.DARK),
-    "job-160x45": ((160, 45), ("mail", "5", "j", "enter"), theme.DARK),
+SIZES = ((160, 45), (80, 24))
+THEMES = {"": theme.DARK, "-light": theme.LIGHT}
+VIEWS: dict[str, tuple[str, ...]] = {  # every view, by the keys that lead to it; in both sizes and themes
+    "overview": (),
+    "board": ("mail", "j", "j", "j", "j"),
+    "job": ("mail", "5", "j", "enter"),
+    "workers": ("mail", "w"),
+    "kinds": ("mail", "b"),
+    "errors": ("e", "quotation_mark", "j"),
+    "events": ("mail", "f"),
+    "metrics": ("mail", "m"),
+    "loops": ("t",),
+    "redis": ("i",),
+    "operations": ("mail", "1", "R", "R", "5", "j", "R", "o"),
+}
+DIALOGS: dict[str, tuple[tuple[int, int], tuple[str, ...], str]] = {  # size, keys, theme
+    "filter-80x24": ((80, 24), ("mail", "5", "slash", "e", "r", "r", "colon", "s", "m", "t", "p", "enter"), theme.DARK),
     "delete-80x24": ((80, 24), ("mail", "5", "space", "space", "space", "D"), theme.DARK),
     "new-80x24": ((80, 24), ("mail", "N"), theme.DARK),
-    "board-light-160x45": ((160, 45), ("mail", "3", "j"), theme.LIGHT),
+    "help-80x24": ((80, 24), ("mail", "question_mark"), theme.DARK),
+}
+PICTURES = {
+    **{
+        f"{view}{suffix}-{width}x{height}": ((width, height), keys, name)
+        for view, keys in VIEWS.items()
+        for width, height in SIZES
+        for suffix, name in THEMES.items()
+    },
+    **DIALOGS,
 }
 
 
@@ -61,10 +80,11 @@ def main() -> None:
     """Writes every picture, or those that are named."""
     stop_the_clock()
     with embedded("auto") as running, server.connect(running.url) as client:
-        seed(client)
         for name, (size, keys, theme_name) in PICTURES.items():
             if len(sys.argv) > 1 and name not in sys.argv[1:]:
                 continue
+            seed(client)  # each time: some keys change something
+            seed_history(client)
             write(name, asyncio.run(picture(running.url, size, keys, theme_name=theme_name)))
         for name, (size, keys) in SYSTEMS.items():
             if len(sys.argv) > 1 and name not in sys.argv[1:]:

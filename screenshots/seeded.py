@@ -25,6 +25,7 @@ from rqtui.layout import Ask, Layout
 from rqtui.layouts.native import Native
 from rqtui.loops import Loop, Round, Step
 from rqtui.model import Cost, Job, Rate, Ref
+from rqtui.names import keys
 from rqtui.scripts import Call
 from rqtui.settings import Settings
 from rqtui.tui.app import Cockpit
@@ -240,6 +241,30 @@ def seed(client: Redis) -> None:
     reports = Seed(client, "reports")
     reports.put(3, 40_000, 10_000)
     reports.do("pause", 8_000, {})
+
+
+def seed_history(client: Redis) -> None:
+    """A day of counters and the last events of `mail`, as its scripts would have left them."""
+    names = keys("mail")
+    rng = random.Random("history")
+    counters = {"enqueued": 9_000, "acked": 8_700, "rejected": 410, "expired": 12, "dispatched": 2_100}
+    client.delete(names["minutes"], names["events"])
+    for minute in range(NOW - 86_400_000, NOW, 60_000):
+        client.xadd(names["minutes"], dict(counters), id=f"{minute}-0")
+        hour = (minute // 3_600_000) % 24
+        busy = 4 + 9 * (8 <= hour <= 18) + (14 if 21 <= hour <= 22 else 0)
+        arrived = max(0, round(rng.gauss(busy, 2.5)))
+        counters["enqueued"] += arrived
+        counters["acked"] += max(0, arrived + round(rng.gauss(0, 2)))
+        counters["rejected"] += rng.random() < 0.3
+    client.hset(names["meta"], mapping={**counters, "events": "on"})
+    story = ("enqueue", "reserve", "ack", "reserve", "enqueue", "dispatch", "reserve", "ack", "reject", "ack")
+    for number in range(60):
+        verb = story[number % len(story)]
+        worker = f"w{number % 4 + 1}" if verb in ("reserve", "ack", "reject") else ""
+        id = f"01jd8{300 + number:04x}" + blake2s(f"mail:{number}".encode(), digest_size=8).hexdigest()[:13]
+        said = {"verb": verb, "id": id} | ({"worker": worker} if worker else {})
+        client.xadd(names["events"], said, id=f"{NOW - 730 * (60 - number)}-0")
 
 
 __all__ = ["NOW", "Seed", "Still", "StillCockpit", "seed", "still", "stop_the_clock"]

@@ -39,6 +39,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(skip)
 
 
+@pytest.fixture(autouse=True)
+def state_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Undo records and journals of a test stay with the test."""
+    folder = tmp_path / "state"
+    monkeypatch.setenv("RQTUI_STATE_DIR", str(folder))
+    return folder
+
+
 def _running(kind: str) -> Iterator[EmbeddedServer]:
     try:
         server = embedded(kind)

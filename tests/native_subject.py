@@ -83,6 +83,23 @@ def deleted(jobs: Jobs) -> Request:
     return Request({"now_ms": NOW}, rows)
 
 
+LEFT = line(3, "-", 9)
+
+
+def as_left(world: World, jobs: Jobs) -> None:
+    """Jobs as a verb would leave them."""
+    for job in jobs:
+        world.client.hset(key("attempts"), job.id, LEFT)
+
+
+def moved(jobs: Jobs) -> Request:
+    """Rows for revert, as if a verb had moved jobs out of another place."""
+    before = {"scheduled": "reserved", "ready": "dead", "dead": "done"}
+    lefts = [job.place if job.place in before else "ready" for job in jobs]
+    lines = [(left, LEFT, before[left], str(NOW + HOUR), line(2, "-", 7), history("boom")) for left in lefts]
+    return Request({"now_ms": NOW}, [(job.id, *rest) for job, rest in zip(jobs, lines, strict=True)])
+
+
 def reach(
     request: Callable[[Jobs], Request], where: str, prepare: Callable[[World, Planted], object] | None = None
 ) -> Callable[[World], Request]:
@@ -152,6 +169,16 @@ def all_is_shown(world: World, answer: Answer) -> None:
     (id,) = [id for id in members(world.client, "ready") if body(world.client, id) == answer.values["body"]]
     assert answer.values["place"] == "ready"
     assert answer.values["bytes"] == len(body(world.client, id) or b"")
+
+
+def every_byte_is_told(world: World, answer: Answer) -> None:
+    ids = {score: id for id, score in world.client.zrange(key("ready"), 0, -1, withscores=True)}
+    assert answer.each
+    for each in answer.each:
+        score = float(str(each.values["score"]))
+        names = {"record": "jobs", "body": "bodies", "line": "attempts", "errors": "errors"}
+        told = {names[name]: value for name, value in each.values.items() if name in names and value != b""}
+        assert {each.values["place"]: score, **told} == facts(world.client, ids[score])
 
 
 def nothing_is_found(world: World, answer: Answer) -> None:
@@ -254,6 +281,16 @@ USES = {
         },
     ),
     "restore": Use(deleted, reach={"exists": reach(deleted, "ready")}),
+    "revert": Use(moved, prepare=as_left, reach={"changed": reach(moved, "reserved"), "gone": reach(moved, "")}),
+    "records": Use(
+        lambda jobs: Request({"whole": True, "most": 10**6}, [(job.id,) for job in jobs]),
+        ("ready",),
+        reads=every_byte_is_told,
+        reach={
+            "later": lambda world: Request({"whole": True, "most": 0}, [(world.plant("ready")[0].id,)]),
+            "gone": lambda world: Request({"whole": True, "most": 9}, [(b"nobody",)]),
+        },
+    ),
     "enqueue": Use(fresh, reach={"exists": reach(fresh, "dead")}),
     "repair": Use(by_id(), prepare=damage, reach={"fine": reach(by_id(), "ready"), "gone": reach(by_id(), "")}),
     "pause": Use(
@@ -292,6 +329,7 @@ USES = {
         reach={"gone": lambda world: Request({"id": b"nobody", "body_bytes": -1})},
     ),
     "stats": Use(plain(limit=60), knows_jobs=False),
+    "events": Use(plain(now_ms=NOW, limit=60, newest=True), knows_jobs=False),
     "roster": Use(plain(), ("ready",), knows_jobs=False, prepare=register, reads=workers_are_listed),
     "check": Use(
         plain(walk="scheduled", cursor="0", limit=100),

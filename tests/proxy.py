@@ -10,6 +10,7 @@ It understands requests (RESP arrays), so a fault strikes at the request a test 
 from __future__ import annotations
 
 import contextlib
+import queue
 import re
 import socket
 import threading
@@ -39,6 +40,7 @@ class Proxy:
 
     target: str
     delay_s: float = 0.0  # before each request is forwarded
+    latency_s: float = 0.0  # of the link, each way: what is sent arrives so much later, however much there is of it
     is_blackhole: bool = False  # connections are taken, requests are never forwarded
     requests: list[str] = field(default_factory=list)
     forwarded: list[str] = field(default_factory=list)
@@ -51,6 +53,9 @@ class Proxy:
         self._faults: list[Fault] = []
         self._links: set[_Link] = set()
         self._listener: socket.socket | None = None
+        self._open = threading.Event()
+        self._open.set()
+        self.held = 0
 
     @property
     def url(self) -> str:
@@ -58,7 +63,10 @@ class Proxy:
         return f"redis://127.0.0.1:{self.port}"
 
     def fail(self, kind: str, command: str = "", times: int = 1) -> None:
-        """Let the next `times` requests whose command starts with `command` suffer a fault of FAULTS."""
+        """Let the next `times` requests whose command starts with `command` suffer a fault of FAULTS.
+
+        A space ends a name: `EVALSHA ` is not EVALSHA_RO.
+        """
         assert kind in FAULTS, kind
         with self._lock:
             self._faults.append(Fault(kind, command.upper(), times))
@@ -67,6 +75,20 @@ class Proxy:
         """How many requests whose command starts with `command` arrived."""
         with self._lock:
             return sum(name.startswith(command.upper()) for name in self.requests)
+
+    def hold(self) -> None:
+        """Let no answer through until `release()`; `held` counts those that wait."""
+        self._open.clear()
+
+    def release(self) -> None:
+        """Let through what was held, and all that follows."""
+        self._open.set()
+
+    @property
+    def connections(self) -> int:
+        """How many there are now."""
+        with self._lock:
+            return len(self._links)
 
     def refuse(self) -> None:
         """Go away: connections are cut and new ones refused, until `listen()`."""
@@ -100,6 +122,7 @@ class Proxy:
         return self
 
     def __exit__(self, *_exc: object) -> None:
+        self.release()
         self.refuse()
 
     def _accept(self, listener: socket.socket) -> None:
@@ -122,10 +145,20 @@ class Proxy:
         with self._lock:
             self.requests.append(command)
             for fault in self._faults:
-                if fault.times > 0 and command.startswith(fault.command):
+                if fault.times > 0 and f"{command} ".startswith(fault.command):
                     fault.times -= 1
                     return fault.kind
         return "swallow" if self.is_blackhole else ""
+
+    def _pass_gate(self) -> None:
+        """Waits while answers are held."""
+        if self._open.is_set():
+            return
+        with self._lock:
+            self.held += 1
+        self._open.wait()
+        with self._lock:
+            self.held -= 1
 
     def _forget(self, link: _Link) -> None:
         with self._lock:
@@ -138,6 +171,7 @@ class _Link:
     def __init__(self, proxy: Proxy, client: socket.socket, server: socket.socket) -> None:
         self.proxy, self.client, self.server = proxy, client, server
         self.reply_fault = ""
+        self.to_server, self.to_client = _Late(server, proxy), _Late(client, proxy)
         for end in (client, server):
             end.settimeout(None)
             end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -178,7 +212,7 @@ class _Link:
             time.sleep(self.proxy.delay_s)
         if fault:
             self.reply_fault = fault  # before the request is on its way, so that its answer cannot slip through
-        self.server.sendall(request)
+        self.to_server.send(request)
         with self.proxy._lock:
             self.proxy.forwarded.append(command)
         return True
@@ -190,7 +224,33 @@ class _Link:
             if self.reply_fault == "half reply":
                 self.client.sendall(reply[: max(1, len(reply) // 2)])
                 return
-            self.client.sendall(reply)
+            self.proxy._pass_gate()
+            self.to_client.send(reply)
+
+
+class _Late:
+    """One direction of a link: sends at once, or `latency_s` after it was told to, in order."""
+
+    def __init__(self, end: socket.socket, proxy: Proxy) -> None:
+        self._end, self._proxy = end, proxy
+        self._waiting: queue.Queue[tuple[float, bytes]] | None = None
+
+    def send(self, data: bytes) -> None:
+        """Sends; later where the link is slow."""
+        if not self._proxy.latency_s and self._waiting is None:
+            self._end.sendall(data)
+            return
+        if self._waiting is None:
+            self._waiting = queue.Queue()
+            threading.Thread(target=self._pump, args=(self._waiting,), daemon=True).start()
+        self._waiting.put((time.monotonic() + self._proxy.latency_s, data))
+
+    def _pump(self, waiting: queue.Queue[tuple[float, bytes]]) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                due_s, data = waiting.get()
+                time.sleep(max(0.0, due_s - time.monotonic()))
+                self._end.sendall(data)
 
 
 def request_size(buffer: bytes) -> int | None:

@@ -118,10 +118,16 @@ def text_of(app: App[Any]) -> str:
 
 @asynccontextmanager
 async def screen(
-    url: str, size: tuple[int, int] = NARROW, *, read_only: bool = False, layouts: tuple[str, ...] = (), **options: Any
+    url: str | Settings,
+    size: tuple[int, int] = NARROW,
+    *,
+    read_only: bool = False,
+    layouts: tuple[str, ...] = (),
+    **options: Any,
 ) -> AsyncIterator[Screen]:
-    """The app on `url`, once it has its first picture."""
-    app = Cockpit(Settings(url, layouts, read_only=read_only), interval_s=0.25, **options)
+    """The app on `url`, or with these settings, once it has its first picture."""
+    settings = Settings(url, layouts, read_only=read_only) if isinstance(url, str) else url
+    app = Cockpit(settings, interval_s=0.25, **options)
     async with app.run_test(size=size, notifications=True) as pilot:
         it = Screen(app, pilot)
         await it.until(lambda: app.snapshot is not None or app.lost is not None, "a first picture")

@@ -48,6 +48,7 @@ TAKEN = {"verb": str, "queue": str, "moved": int, "results": [{"id": str, "word"
 DISPATCHED = {"queue": str, "dispatched": int, "delayed": (int, NONE), "ready": (int, NONE), "backing_off_ms": int}
 REAPED = {"queue": str, "reaped": {"ready": int, "dead": int}, "next_ms": (int, NONE)}
 VERB = {"from": [str], "to": [str], "text": str}
+CONFIG = {"path": str, "exists": bool, "profiles": list, "in_force": dict, "problems": list}
 LAYOUT = {"layout": str, "places": list, "verbs": dict, "options": dict}
 
 

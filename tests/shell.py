@@ -49,8 +49,8 @@ class _Stream(io.TextIOWrapper):
 
 
 def environment(url: str) -> dict[str, str]:
-    """Variables under which `url` is the default Redis."""
-    return {**os.environ, "RQTUI_URL": url, "REDIS_URL": "", "PYTHONPATH": str(ROOT)}
+    """Variables under which `url` is the default Redis, and no config file of the person who runs the tests counts."""
+    return {**os.environ, "RQTUI_URL": url, "REDIS_URL": "", "RQTUI_CONFIG": os.devnull, "PYTHONPATH": str(ROOT)}
 
 
 def shell(url: str, *words: str, stdin: bytes = b"") -> Ran:

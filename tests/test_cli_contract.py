@@ -13,7 +13,23 @@ from typing import Any
 
 import pytest
 from redis import Redis
-from shapes import ACT, ATTEMPT, CHECK, DISPATCHED, HEALTH, JOB, LAYOUT, PAGE, PUT, REAPED, SNAPSHOT, TAKEN, VERB, fits
+from shapes import (
+    ACT,
+    ATTEMPT,
+    CHECK,
+    CONFIG,
+    DISPATCHED,
+    HEALTH,
+    JOB,
+    LAYOUT,
+    PAGE,
+    PUT,
+    REAPED,
+    SNAPSHOT,
+    TAKEN,
+    VERB,
+    fits,
+)
 from shell import Ran, process, shell
 
 from rqtui.client import Queue
@@ -47,6 +63,7 @@ LINES: list[tuple[tuple[str, ...], int, Any]] = [
     (("check", "mail", "--json"), 0, CHECK),
     (("check", "mail", "--repair", "--json"), 0, CHECK),
     (("layouts", "--json"), 0, [LAYOUT]),
+    (("config", "--json"), 0, CONFIG),
     # Changing
     (("put", "mail", '{"to": 1}', "--json"), 0, PUT),
     (("put", "mail", "1", "--id", "in-ready", "--json"), 0, PUT),

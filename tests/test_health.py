@@ -90,6 +90,46 @@ def test_the_worst_finding_is_the_verdict() -> None:
     assert "a key holds a string" in judged.verdict.text
 
 
+@pytest.mark.parametrize(
+    ("queue", "rate", "words"),
+    [
+        (
+            replace(QUEUE, expired=12, next_expiry_ms=-240_000),
+            Rate(),
+            "12 leases expired, nobody reaps for 4 m: . starts the reaper",
+        ),
+        (
+            replace(QUEUE, overdue=3, next_due_ms=-61_000),
+            Rate(),
+            "3 due, nobody dispatches for 1 m: , starts the dispatcher",
+        ),
+        (
+            replace(QUEUE, counts=counted(ready=1), oldest_ready_ms=6_000),
+            Rate(),
+            "no live worker for 1 ready job: start one: rqtui work",
+        ),
+        (
+            replace(QUEUE, counts=counted(ready=1), oldest_ready_ms=540_000, workers=1),
+            Rate(),
+            "the oldest ready job waits for 9 m: add workers, w: who is there",
+        ),
+        (
+            replace(QUEUE, counts=counted(dead=95)),
+            Rate(),
+            "95 dead of at most 100: the oldest will be forgotten: e groups them, R runs them again",
+        ),
+        (replace(QUEUE, paused=True), Rate(), "paused: P resumes it"),
+        (
+            replace(QUEUE, counts=counted(ready=1000), workers=4, oldest_ready_ms=1000),
+            Rate(in_s=25, out_s=10, history=(10.0,) * 10),
+            "grows 15/s faster than 4 workers drain it: add workers, w: who is there",
+        ),
+    ],
+)
+def test_a_verdict_says_why_and_what_helps(queue: Queue, rate: Rate, words: str) -> None:
+    assert health.judged(queue, rate).verdict.text == words
+
+
 def test_the_severity_of_several_findings_is_the_worst() -> None:
     warning = Finding("paused", "warning", "mail", "paused")
     assert health.severity([]) == "ok"

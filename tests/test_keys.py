@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from itertools import combinations
 
 import pytest
@@ -9,16 +10,24 @@ import readme_tables
 from textual.binding import Binding
 
 from rqtui.scenarios import CONTROLS, SCENARIOS
-from rqtui.tui import keys
+from rqtui.tui import board, errorgroup, job, keys, overview
 from rqtui.tui.app import Cockpit
 from rqtui.tui.board import Board
 from rqtui.tui.dialogs import Pages, Question
 from rqtui.tui.job import JobPage
-from rqtui.tui.overview import Overview
+from rqtui.tui.keypage import KeyPage
 from rqtui.tui.table import Table
+from rqtui.tui.view import View
+from rqtui.tui.views import VIEWS as VIEWS_BY_NAME
 from rqtui.verbs import VERBS
 
-VIEWS = {view.NAME: view for view in (Overview, Board, JobPage)}
+MODULES = [import_module(f"rqtui.tui.views.{name}") for name in VIEWS_BY_NAME]
+VIEWS = {
+    view.NAME: view
+    for module in (board, errorgroup, job, overview, *MODULES)
+    for view in vars(module).values()
+    if isinstance(view, type) and issubclass(view, View) and view.NAME
+}
 STRIP = {control.key: control for story in SCENARIOS.values() for control in (*CONTROLS, *story.controls)}
 SIGNS = {sign: name for name, sign in keys.SHOWN.items()}
 # The terminal, tmux or screen eat these, or a slip of the hand presses them.
@@ -44,6 +53,12 @@ def test_no_key_means_two_things_on_one_screen(view: str) -> None:
     assert not clashes
 
 
+def test_every_screen_of_the_table_is_a_view_and_every_view_has_keys() -> None:
+    named = {screen for look in keys.LOOKS for screen in look.screens}
+    assert named <= VIEWS.keys()
+    assert set(VIEWS_BY_NAME) <= VIEWS.keys()
+
+
 def test_lowercase_looks_and_uppercase_changes() -> None:
     assert not [
         look for look in keys.LOOKS for key in look.keys.split(",") if len(key) == 1 and key.isupper() and key != "G"
@@ -65,9 +80,13 @@ def test_no_key_is_one_that_terminals_eat() -> None:
 
 @pytest.mark.parametrize("look", keys.LOOKS, ids=lambda look: look.id)
 def test_every_key_that_looks_has_an_action_behind_it(look: keys.Look) -> None:
-    if not look.action:  # the table binds it itself
-        bound = {key for binding in Table.BINDINGS if isinstance(binding, Binding) for key in binding.key.split(",")}
-        assert set(look.keys.split(",")) <= bound
+    if not look.action:  # the table or the view binds it itself
+        holders = (Table, *(VIEWS[name] for name in look.screens))
+        bound = {
+            binding.id: binding for holder in holders for binding in holder.BINDINGS if isinstance(binding, Binding)
+        }
+        assert set(keys.ids_of(look)) <= bound.keys()
+        assert set(look.keys.split(",")) <= {key for id in keys.ids_of(look) for key in bound[id].key.split(",")}
         return
     name = look.action.partition("(")[0]
     if not name.startswith("screen."):
@@ -84,7 +103,7 @@ def test_every_key_of_the_strip_is_bound_by_a_name_that_textual_knows(control: k
 
 
 @pytest.mark.parametrize(
-    "holder", [Cockpit, Board, JobPage, Table, Question, Pages], ids=lambda holder: holder.__name__
+    "holder", [Cockpit, Board, JobPage, Table, Question, Pages, KeyPage], ids=lambda holder: holder.__name__
 )
 def test_every_binding_has_an_id_so_that_a_config_file_can_move_it(holder: type) -> None:
     bound = [binding for binding in holder.__dict__["BINDINGS"] if isinstance(binding, Binding)]

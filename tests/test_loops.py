@@ -17,7 +17,7 @@ from wire import sent
 from rqtui import layouts
 from rqtui.client import Queue
 from rqtui.errors import Unreachable
-from rqtui.loops import LOOK_S, Loop, Round, mover
+from rqtui.loops import LOOK_S, Loop, Round, Step, mover
 from rqtui.model import Ref
 from rqtui.server import connect
 
@@ -96,20 +96,31 @@ def test_a_full_batch_is_followed_by_the_next_at_once() -> None:
 
 
 def test_a_loop_runs_on_a_thread_until_it_is_stopped() -> None:
-    loop = Loop("dispatch", lambda: Round(wait_s=0.001))
+    told: list[Round] = []
+    loop = Loop("dispatch", lambda: Round(wait_s=0.001), told.append)
     assert not loop.is_running
     loop.start()
     loop.start()  # once is enough
-    wait_until(lambda: len(loop.rounds) > 3, what="some rounds")
+    wait_until(lambda: len(told) > 3, what="some rounds")
     assert loop.is_running
     loop.stop()
     assert not loop.is_running
-    before = len(loop.rounds)
+    before = len(told)
     time.sleep(0.02)
-    assert len(loop.rounds) == before
+    assert len(told) == before
     loop.start()
-    wait_until(lambda: len(loop.rounds) > before, what="it runs again")
+    wait_until(lambda: len(told) > before, what="it runs again")
     loop.stop()
+
+
+def test_rounds_with_nothing_to_do_do_not_push_out_what_was_done() -> None:
+    step = Step("dispatch", MAIL, moved=3)
+    rounds = iter([Round((step,)), *[Round(wait_s=at) for at in range(300)]])
+    loop = Loop("dispatch", lambda: next(rounds))
+    for _ in range(301):
+        loop.step()
+    assert [done.moved for done in loop.rounds] == [3, 0]
+    assert loop.rounds[-1].wait_s == 299
 
 
 def test_stopping_ends_a_long_rest_at_once() -> None:
@@ -289,3 +300,34 @@ def test_a_loop_survives_a_server_that_forgot_its_scripts(client: Redis) -> None
     Queue("mail", client).put(1, delay=60)
     age(client, "mail", 61_000)
     assert work().moved == 1
+
+
+# ── many queues ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_of_many_idle_queues_some_are_looked_at_in_turn_and_what_is_due_at_once(client: Redis) -> None:
+    refs = [Ref("native", f"q{number:02}") for number in range(40)]
+    Queue("q33", client).put("later", delay="0.05s")
+    urgent: set[Ref] = set()
+    work = mover("dispatch", client, NATIVE, lambda: refs, most_idle=10, urgent=lambda: urgent)
+    assert len(work().steps) == 40  # nothing is known yet
+    second = work()
+    assert len(second.steps) == 10 or second.moved
+    assert second.wait_s <= 0.05  # the one that is due is known, though it is not its turn
+    time.sleep(0.06)
+    assert [step.ref.queue for step in work().steps if step.moved] + [
+        step.ref.queue for step in second.steps if step.moved
+    ] == ["q33"]
+    seen = {step.ref for _ in range(4) for step in work().steps}
+    assert seen == set(refs)
+    Queue("q05", client).put("now", delay="0.001s")
+    urgent.add(refs[5])
+    time.sleep(0.01)
+    assert work().moved == 1
+    assert client.zcard("rqtui:{q05}:ready") == 1
+
+
+def test_few_queues_are_all_looked_at_each_time(client: Redis) -> None:
+    refs = [Ref("native", f"q{number}") for number in range(5)]
+    work = mover("dispatch", client, NATIVE, lambda: refs, most_idle=10)
+    assert [len(work().steps) for _ in range(3)] == [5, 5, 5]

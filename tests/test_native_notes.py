@@ -149,6 +149,7 @@ def test_an_enqueue_wakes_when_it_is_ready_or_nearer_than_the_next(any_client: R
         ("promote", "scheduled"),
         ("release", "reserved"),
         ("restore", ""),
+        ("revert", "scheduled"),
         ("resume", ""),
     ],
 )

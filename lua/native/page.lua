@@ -1,7 +1,8 @@
 -- A page of the jobs of a place, in its order.
 --
 -- `record` is the header line alone; `body` the first `body_bytes` bytes of the body, `bytes` its whole length. A body that
--- is longer than `body_bytes` and stands in `bodies` is not touched. `error` is the last one, `max_attempts` the queue's default.
+-- is longer than `body_bytes` and stands in `bodies` is not touched. `error` is the last one, both ends
+-- of a longer text than 500 bytes, `max_attempts` the queue's default.
 --
 -- KEYS     scheduled  zset    id by due (ms)
 --          ready      zset    id by priority, then arrival
@@ -49,6 +50,9 @@ for i, id in ipairs(ids) do
     local ok, list = pcall(cjson.decode, failures[i])
     local last = ok and type(list) == 'table' and list[#list]
     why = type(last) == 'table' and tostring(last[4] or '') or ''
+    if #why > 500 and string.find(why, '\n', 1, true) then -- a traceback says at its end what happened
+      why = string.sub(why, 1, 190) .. '\n  ... ' .. string.sub(why, -300)
+    end
   end
   rows[i] = {id, found[i * 2], record, size, body, lines[i] or '', string.sub(why, 1, 500)}
 end

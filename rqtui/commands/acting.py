@@ -6,25 +6,25 @@ the lease that was seen then goes with the verb, so that a job which somebody el
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rqtui.commands import documents, output, telling
+from rqtui.commands import documents, dripping, output, planning, taking, telling, undoing
+from rqtui.commands.asking import Request, be_sure
 from rqtui.commands.fields import form_of
 from rqtui.commands.looking import QUEUE
-from rqtui.commands.session import DONE, Session, command
-from rqtui.errors import Refused, UsageError, WrongType
+from rqtui.commands.session import DONE, Session, command, verbs_begun
+from rqtui.commands.taking import BATCH
+from rqtui.errors import UsageError, WrongType
 
 if TYPE_CHECKING:
+    from rqtui.drip import Brake
     from rqtui.engine import Engine
     from rqtui.model import Job, Outcome, Ref
     from rqtui.scripts import Script
 
-BATCH = 1000  # what one call of a script takes at most
 LOOK_UP = 100  # jobs per round trip, when they are named by id
 
 
@@ -33,24 +33,15 @@ def register(app: typer.Typer) -> None:
     command(app, "act")(act)
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What somebody asked `act` to do, as given."""
-
-    ref: Ref
-    ids: tuple[bytes, ...] = ()
-    place: str = ""
-    expression: str | None = None
-    everything: bool = False
-    limit: int | None = None
-    is_dry_run: bool = False
-    is_sure: bool = False
-
-
 def act(
     session: Session,
     verb: Annotated[
-        str, typer.Argument(metavar="VERB", help="What to do: ack, requeue, delete, pause … (rqtui layouts).")
+        str,
+        typer.Argument(
+            metavar="VERB",
+            help="What to do: ack, requeue, delete, pause … (rqtui layouts).",
+            autocompletion=verbs_begun,
+        ),
     ],
     queue: QUEUE,
     ids: Annotated[
@@ -72,7 +63,16 @@ def act(
     fields: Annotated[
         list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="What the verb takes.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be asked for; change nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Count by place, error and age what would be asked for; change nothing.")
+    ] = False,
+    rate: Annotated[str | None, typer.Option("--rate", metavar="5/s", help="So many per second, not faster.")] = None,
+    stop_at_failures: Annotated[
+        int | None, typer.Option("--stop-at-failures", metavar="N", help="With --rate: stop after so many failures.")
+    ] = None,
+    stop_at_depth: Annotated[
+        int | None, typer.Option("--stop-at-depth", metavar="N", help="With --rate: stop when so many are ready.")
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before something dangerous.")] = False,
 ) -> int:
     """Do a verb to jobs or to a queue.
@@ -86,9 +86,11 @@ def act(
     script = _script(engine, ref, verb)
     if not dry_run:
         session.refuse_if_read_only(f"act {verb}")
+        engine.refuse(verb, ref)
     raw_ids = tuple(documents.id_bytes(id) for id in ids or ())
     place = engine.layouts[ref.layout].place(place).name if place else ""
-    request = Request(ref, raw_ids, place, expression, everything, limit, dry_run, yes)
+    brake = dripping.brake(rate, stop_at_failures, stop_at_depth)
+    request = Request(ref, raw_ids, place, expression, everything, limit, dry_run, yes, brake)
     form = form_of(script, fields or [], engine.layouts[ref.layout].options)
     if force:
         _need(script, "force", "--force")
@@ -98,7 +100,16 @@ def act(
             raise UsageError("--token belongs to one lease; name one job with it.")
         _need(script, "token", "--token")
         form["token"] = token
-    return _act_on(session, engine, request, script, form)
+    if dry_run:
+        return _act_on(session, engine, request, script, form)
+    keeper = undoing.keep(session, engine)
+    verbs_done: tuple[str, ...] = ()  # those that hand out jobs or set settings are not counted on the way
+    try:
+        code = _act_on(session, engine, request, script, form)
+        verbs_done = (verb,) if code == DONE else ()
+        return code
+    finally:
+        undoing.note(session, keeper, ref, verbs_done)
 
 
 def _script(engine: Engine, ref: Ref, verb: str) -> Script:
@@ -119,9 +130,11 @@ def _act_on(session: Session, engine: Engine, request: Request, script: Script, 
     columns = {column.name for column in script.each}
     scope = verbs.verb(script.name).scope
     if any({"id", "head"} & {arg.name for arg in word.rows} for word in script.returns.values()):
-        return _take(session, engine, request, script, form)
+        return taking.take(session, engine, request, script, form)
     if {"id", "member"} & columns and scope == "job":
         return _act_on_jobs(session, engine, request, script, form)
+    if request.brake is not None:
+        raise UsageError(f"{script.name} is no verb for many jobs; leave --rate away.")
     if request.ids and scope != "worker":
         raise UsageError(f"{script.name} is about the whole queue; leave the ids away.")
     return _act_on_queue(session, engine, request, script, form)
@@ -137,13 +150,15 @@ def _act_on_jobs(session: Session, engine: Engine, request: Request, script: Scr
         raise UsageError(f"which jobs shall {script.name} take? Give ids, or --place with --filter or --all.")
     if not request.ids and request.everything == (request.expression is not None):
         raise UsageError("--place goes with one of --filter EXPR and --all.")
-    if request.everything and request.limit is None and not request.is_dry_run:
+    if request.everything and request.limit is None and not request.is_dry_run and request.brake is None:
         return _act_on_place(session, engine, request, script, form)
+    if request.brake is not None and not request.is_dry_run:
+        return _drip(session, engine, request, script, form, request.brake)
     jobs = _named(engine, request) if request.ids else _matching(engine, request)
     if request.is_dry_run:
-        return _write_dry_run(session, engine, request, script, jobs)
+        return planning.write(session, engine, request, script, jobs)
     if jobs:
-        _be_sure(request, script, len(jobs))
+        be_sure(session, request, script, len(jobs))
     outcomes = [telling.gone(script, job) for job in jobs if not job.place and _asks_where(script)]
     asked = [job for job in jobs if job.place or not outcomes]
     with output.progress(script.name, len(jobs)) as bar:
@@ -153,6 +168,18 @@ def _act_on_jobs(session: Session, engine: Engine, request: Request, script: Scr
     order = {job.id: number for number, job in enumerate(jobs)}  # chunks go by place
     outcomes.sort(key=lambda outcome: order[outcome.id])
     return telling.write(session, request.ref, script, outcomes, sum(outcome.moved for outcome in outcomes))
+
+
+def _drip(
+    session: Session, engine: Engine, request: Request, script: Script, form: dict[str, object], brake: Brake
+) -> int:
+    """So many per second; of a whole place no more is listed than is due."""
+    is_whole = request.everything and request.limit is None
+    jobs = [] if is_whole else _named(engine, request) if request.ids else _matching(engine, request)
+    number = engine.page(request.ref, request.place, 0, 1).total if is_whole else len(jobs)
+    if number:
+        be_sure(session, request, script, number)
+    return dripping.run(session, engine, request, script, form, brake, [job for job in jobs if job.place])
 
 
 def _asks_where(script: Script) -> bool:
@@ -167,7 +194,7 @@ def _act_on_place(session: Session, engine: Engine, request: Request, script: Sc
         raise WrongType(page.error)
     total = page.total if page.of is None else page.of
     if total:
-        _be_sure(request, script, total)
+        be_sure(session, request, script, total)
     outcomes: list[Outcome] = []
     with output.progress(script.name, total) as bar:
         for chunk in engine.acts_on_place(script.name, request.ref, request.place, form) if total else ():
@@ -199,12 +226,15 @@ def _matching(engine: Engine, request: Request) -> list[Job]:
 
     accepts = filters.parse(request.expression or "")
     body_bytes = documents.BODY_BYTES if accepts.reads_body and accepts.terms else 0
+    keeps = request.is_dry_run  # the errors, to count them
     found: dict[bytes, Job] = {}
     with output.progress("looking") as bar:
         for jobs in engine.scan(
             request.ref, request.place, lambda job: _counted(bar, accepts(job)), body_bytes, chunk=500
         ):
-            found.update((job.id, replace(job, body=None, error="", history=())) for job in jobs)
+            found.update(
+                (job.id, replace(job, body=None, history=(), error=job.error if keeps else "")) for job in jobs
+            )
             if request.limit is not None and len(found) >= request.limit:
                 break
     return list(found.values())[: request.limit]
@@ -213,42 +243,6 @@ def _matching(engine: Engine, request: Request) -> list[Job]:
 def _counted(bar: output.Progress, is_accepted: bool) -> bool:
     bar.step(1)
     return is_accepted
-
-
-def _be_sure(request: Request, script: Script, number: int | None) -> None:
-    """Asks before a dangerous verb on a terminal; elsewhere refuses it without --yes."""
-    from rqtui import verbs
-
-    row = verbs.verb(script.name, script.summary)
-    if not row.danger or request.is_sure:
-        return
-    what = (
-        f"{number} job{'' if number == 1 else 's'} of {request.ref.queue}" if number is not None else request.ref.queue
-    )
-    lost = f" What is lost: {row.lost}." if row.lost else ""
-    if not sys.stdin.isatty():
-        raise Refused(f"{script.name} on {what} is dangerous and was not done; --yes does it without asking.{lost}")
-    from rqtui.tui.safe import safe
-
-    print(f"{safe(row.question)} {safe(what)}?{safe(lost)} [y/N] ", end="", file=sys.stderr, flush=True)
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise Refused("nothing was changed.")
-
-
-def _write_dry_run(session: Session, engine: Engine, request: Request, script: Script, jobs: Sequence[Job]) -> int:
-    from rqtui.model import Outcome
-
-    layout = engine.layouts[request.ref.layout]
-
-    def would(job: Job) -> Outcome:
-        if not job.place:
-            return telling.gone(script, job)
-        if not layout.can(script.name, job.place):
-            return Outcome(script.name, job.id, "wrong_place", f"it is {job.place}, where {script.name} takes none")
-        return Outcome(script.name, job.id, "would", f"it is {job.place}; {script.name} would be asked for")
-
-    outcomes = [would(job) for job in jobs]
-    return telling.write(session, request.ref, script, outcomes, 0, extra={"dry_run": True})
 
 
 # ── on a queue, a place, workers ─────────────────────────────────────────────────────────────────────────────
@@ -274,7 +268,7 @@ def _act_on_queue(session: Session, engine: Engine, request: Request, script: Sc
         what = request.place or request.ref.queue
         outcomes = [Outcome(script.name, b"", "would", f"{script.name} would be asked for on {what}")]
         return telling.write(session, request.ref, script, outcomes, 0, extra={"dry_run": True})
-    _be_sure(request, script, None)
+    be_sure(session, request, script, None)
     if is_about_workers:
         outcomes = [
             one for id in request.ids for one in engine.act(script.name, request.ref, (), {**form, "worker": id})
@@ -325,49 +319,6 @@ def _in_batches(engine: Engine, request: Request, script: Script, form: dict[str
                 wanted = bar.total = done + left
             if not outcome.moved or not isinstance(left, int) or not left or done >= (wanted or 0):
                 return first
-
-
-# ── reserve and pull ─────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _take(session: Session, engine: Engine, request: Request, script: Script, form: dict[str, object]) -> int:
-    """Hands out jobs: the results carry each with its body; none is no failure."""
-    from rqtui import scripts
-    from rqtui.layout import sources, targets
-
-    if request.ids or request.place or request.expression is not None or request.everything:
-        raise UsageError(f"{script.name} takes the next jobs, whichever they are: --limit N is all it can be told.")
-    limit = min(request.limit or 1, BATCH)
-    if request.is_dry_run:
-        raise UsageError(
-            f"{script.name} has no dry run; look with: rqtui jobs {request.ref.queue} ready --limit {limit}"
-        )
-    _be_sure(request, script, limit)
-    layout = engine.layouts[request.ref.layout]
-    call = layout.call(script.name, request.ref.queue, {**form, "limit": limit})
-    answer = scripts.run(engine.client, call)
-    place = layout.place((targets(script) or sources(script))[0])  # what is pulled stands there no more, or never did
-    jobs = [replace(job, place=place.name, state=place.state) for job in layout.taken(request.ref.queue, answer)]
-    if place.state != "reserved":
-        jobs = [replace(job, deadline_ms=None, token=b"") for job in jobs]
-    if not jobs:
-        output.say(f"{request.ref.queue}: {answer.text}.")
-    if session.as_json:
-        results = [{**documents.id_fields(job.id), "word": answer.word, "job": documents.job(job)} for job in jobs]
-        output.write_json(telling.document(request.ref, script, len(jobs), results))
-    elif jobs:
-        from rqtui.tui.display import body_view
-
-        rows = [
-            [
-                documents.text(job.id),
-                documents.text(job.token),
-                " ".join(body_view((job.body or b"")[:200]).text.split()),
-            ]
-            for job in jobs
-        ]
-        output.write_table(("id", "token", "body"), rows)
-    return DONE
 
 
 def _need(script: Script, field: str, option: str) -> None:

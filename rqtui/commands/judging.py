@@ -191,7 +191,7 @@ def layouts(session: Session) -> int:
 
     Example: rqtui layouts --json
     """
-    from rqtui import layouts
+    from rqtui import layouts, unspoken
 
     documents_ = [_layout(layouts.make(name)) for name in layouts.names()]
     if session.as_json:
@@ -205,6 +205,8 @@ def layouts(session: Session) -> int:
             for name, verb in document["verbs"].items()
         ]
         output.write_table(("verb", "from", "to", "does"), moves)
+    titles = ", ".join(system.title for system in unspoken.SYSTEMS)
+    output.write_lines([f"known by sight, and not spoken yet: {titles}"])
     return DONE
 
 

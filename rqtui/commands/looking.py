@@ -32,7 +32,6 @@ def register(app: typer.Typer) -> None:
     command(app, "snapshot")(snapshot)
     command(app, "jobs")(jobs)
     command(app, "show")(show)
-    command(app, "workers")(workers)
 
 
 def snapshot(
@@ -98,6 +97,7 @@ def note_if_unknown(queue: Queue) -> None:
 
 def _write_snapshot(session: Session, engine: Engine, found: Snapshot, *, is_stream: bool) -> None:
     from rqtui.server import mask, probe
+    from rqtui.unspoken import sentence
 
     info = probe(engine.client, session.settings.url)
     if session.as_json:
@@ -105,9 +105,12 @@ def _write_snapshot(session: Session, engine: Engine, found: Snapshot, *, is_str
             "taken_at_ms": found.taken_ms,
             "server": {"url": mask(session.settings.url), "kind": info.kind, "version": info.version},
             "queues": [documents.queue(queue) for queue in found.queues],
+            "unspoken": [documents.unspoken(other) for other in engine.unspoken],
         }
         output.write_json(document, is_stream=is_stream)
         return
+    if engine.unspoken and not is_stream:
+        output.say(sentence(engine.unspoken))
     if not found.queues:
         output.write_lines([f"no queues at {mask(session.settings.url)} ({info.title})"])
         return
@@ -302,35 +305,3 @@ def _write_job(job: Job, whole: bool, is_revealed: bool) -> None:
 
 
 __all__ = ["QUEUE", "QUEUES", "note_if_unknown", "register"]
-
-
-def workers(session: Session, queues: QUEUES = None) -> int:
-    """Who works on the queues, and when each gave its last sign of life.
-
-    Example: rqtui workers mail --json
-    """
-    from rqtui.model import Focus
-    from rqtui.tui.display import age
-
-    engine = session.engine(discover=not queues)
-    refs = session.queues(engine, queues or ())
-    now_ms = engine.snapshot(Focus(queues=tuple(refs))).taken_ms
-    found = [(ref, worker) for ref in refs for worker in engine.workers(ref)]
-    if session.as_json:
-        output.write_json([documents.worker(ref, worker, now_ms) for ref, worker in found])
-        return DONE
-    rows = [
-        [
-            documents.text(worker.name),
-            documents.text(ref.queue),
-            ref.layout,
-            f"{age(now_ms - worker.beat_ms)} ago",
-            "late" if worker.is_late(now_ms) else worker.order,
-            documents.text(worker.job),
-        ]
-        for ref, worker in found
-    ]
-    output.write_table(("worker", "queue", "layout", "last beat", "state", "job"), rows)
-    if not found:
-        output.say("no worker has given a sign of life.")
-    return DONE

@@ -90,9 +90,26 @@ def _open(session: Session, name: str) -> Queue | _Other:
     ref = engine.seek(name)
     if ref.layout != "native":
         return _Other(engine, ref)
+    _refuse_slip(engine, ref, name)
     from rqtui.client import BYTES, Queue
 
     return Queue(ref.queue, engine.client, codec=BYTES)
+
+
+def _refuse_slip(engine: Engine, ref: Ref, name: str) -> None:
+    """Raises UsageError for a new queue whose name begins almost like `LAYOUT:`: nobody's worker would look there."""
+    from difflib import get_close_matches
+
+    from rqtui import layouts
+
+    prefix, colon, rest = name.partition(":")
+    meant = get_close_matches(prefix, layouts.names(), 1, 0.8) if colon and rest else []
+    if not meant or meant[0] == prefix or ref in engine.refs:
+        return
+    raise UsageError(
+        f'there is no system "{prefix}"; did you mean {meant[0]}:{rest}? Nothing was put. '
+        f"A native queue of that very name is native:{name}."
+    )
 
 
 class _Other:

@@ -10,7 +10,8 @@ import functools
 import inspect
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,10 +19,11 @@ import typer
 
 from rqtui import errors
 from rqtui.commands import output
-from rqtui.settings import Settings, resolve
+from rqtui.settings import Settings
 
 if TYPE_CHECKING:
     from rqtui.engine import Engine
+    from rqtui.in_force import InForce
     from rqtui.model import Ref
 
 DONE, REFUSED, USAGE, AWAY, INTERRUPTED = 0, 1, 2, 3, 130
@@ -37,7 +39,7 @@ _CODES: tuple[tuple[type[errors.RqtuiError], int], ...] = (  # the first that fi
 COMMON: dict[str, Any] = {
     "url": Annotated[
         str | None,
-        typer.Option("--url", "-u", "--redis-url", metavar="URL", help="Else RQTUI_URL, REDIS_URL, localhost."),
+        typer.Option("--url", "-u", "--redis-url", metavar="URL", help="Else RQTUI_URL, REDIS_URL, the profile's."),
     ],
     "layouts": Annotated[
         list[str] | None,
@@ -47,8 +49,40 @@ COMMON: dict[str, Any] = {
     "is_debug": Annotated[bool, typer.Option("--debug", help="Show tracebacks.")],
     "log_format": Annotated[str | None, typer.Option("--log-format", metavar="text|json", help="Logs on stderr.")],
 }
+
+
+def verbs_begun(incomplete: str) -> list[str]:
+    """The verbs that begin so, for the shell's completion."""
+    from rqtui.verbs import VERBS
+
+    return [verb.name for verb in VERBS if verb.name.startswith(incomplete)]
+
+
+def _profiles(incomplete: str) -> list[str]:
+    """The profiles that begin so, for the shell's completion."""
+    from rqtui.config import find
+
+    with suppress(errors.RqtuiError):
+        return [name for name in sorted(find().profiles) if name.startswith(incomplete)]
+    return []
+
+
+COMMON |= {
+    "profile": Annotated[
+        str | None,
+        typer.Option("--profile", metavar="NAME", help="A profile of the config file.", autocompletion=_profiles),
+    ],
+    "config": Annotated[str | None, typer.Option("--config", metavar="FILE", help="Else RQTUI_CONFIG; see: config.")],
+}
+ON_SCREEN: dict[str, Any] = {
+    "is_calm": Annotated[bool, typer.Option("--calm", help="No motion, the fewest bytes to the terminal.")],
+    "is_ascii": Annotated[bool, typer.Option("--ascii", help="No letters beyond ASCII.")],
+}
 JSON_OPTION = Annotated[bool, typer.Option("--json", help="One JSON document on stdout (streams: one per line).")]
-_DEFAULTS: dict[str, Any] = {"url": None, "layouts": None, "read_only": False, "is_debug": False, "log_format": None}
+_DEFAULTS: dict[str, Any] = {
+    **dict.fromkeys(("url", "layouts", "log_format", "profile", "config")),
+    **dict.fromkeys(("read_only", "is_debug", *ON_SCREEN), False),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +91,7 @@ class Session:
 
     settings: Settings
     as_json: bool = False
+    holds: InForce | None = None  # the settings with their sources
 
     def engine(self, *, discover: bool = False, reached: bool = True) -> Engine:
         """An engine on the settings' Redis; with `discover` it knows every queue.
@@ -72,7 +107,9 @@ class Session:
         if reached:
             reach(client, self.settings.url)  # here what is wrong is said best: which host, and what to do
         others = set(layouts.names()) - {layout.name for layout in made}
-        engine = Engine(client, made, self.settings.read_only, others)
+        engine = Engine(
+            client, made, self.settings.read_only, others, denied=self.settings.denied, profile=self.settings.profile
+        )
         if discover:
             for _chunk in engine.discover():
                 pass
@@ -88,10 +125,13 @@ class Session:
             raise errors.ReadOnly(f"{what} changes queues, and --read-only is set.")
 
 
-def command(app: typer.Typer, name: str, *, has_json: bool = True, failure: int | None = None) -> Callable[..., Any]:
+def command(
+    app: typer.Typer, name: str, *, has_json: bool = True, failure: int | None = None, takes_broken: bool = False
+) -> Callable[..., Any]:
     """Registers a function `(session, …)` as the command `name`.
 
     The common options and `--json` (unless `has_json` is False) are added; `failure` replaces the exit code of errors.
+    Only one that `takes_broken` runs under a config file with errors: what they would have forbidden is not known.
     """
 
     def register(function: Callable[..., int | None]) -> Callable[..., int | None]:
@@ -102,7 +142,8 @@ def command(app: typer.Typer, name: str, *, has_json: bool = True, failure: int 
             context: typer.Context = values.pop("context")
             as_json = bool(values.pop("as_json", False))
             given = {option: values.pop(option) for option in COMMON}
-            code = guarded(lambda: function(_session(context.obj or {}, given, as_json), **values), failure, given)
+            before = context.obj or {}
+            code = guarded(lambda: function(_session(before, given, as_json, takes_broken), **values), failure, given)
             if code:
                 raise typer.Exit(code)
 
@@ -118,15 +159,14 @@ def command(app: typer.Typer, name: str, *, has_json: bool = True, failure: int 
 def with_common_options(root: Callable[..., None]) -> Callable[..., None]:
     """The root's callback with the common options and --version; it gets `context`, `is_version` and each option."""
     version = Annotated[bool, typer.Option("--version", help="Say which version this is.")]
-    added = {"context": typer.Context, "is_version": version, **COMMON}
+    added = {"context": typer.Context, "is_version": version, **COMMON, **ON_SCREEN}
     _sign(root, [_parameter(name, annotation) for name, annotation in added.items()])
     return root
 
 
 def open_screen(given: dict[str, Any], screen: Callable[[Settings], int]) -> int:
-    """Opens the screen with the options that stood on the command line."""
-    nothing = {**_DEFAULTS}
-    return guarded(lambda: screen(_session(given, nothing, False).settings), None, given)
+    """Opens the screen with the options that stood on the command line, whatever is wrong in the config file."""
+    return guarded(lambda: screen(_in_force(given, _DEFAULTS).settings), None, given)
 
 
 def _parameter(name: str, annotation: Any) -> inspect.Parameter:
@@ -140,19 +180,45 @@ def _sign(function: Any, parameters: list[inspect.Parameter]) -> None:
     function.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
 
 
-def _session(before: dict[str, Any], after: dict[str, Any], as_json: bool) -> Session:
-    """Common options from in front of the command's name and from behind it; behind wins, layouts add up."""
+def _session(before: Mapping[str, Any], after: Mapping[str, Any], as_json: bool, takes_broken: bool) -> Session:
+    """Common options from in front of the command's name and from behind it. Raises UsageError for a broken config."""
+    holds = _in_force(before, after)
+    if holds.settings.problems and not takes_broken:
+        raise errors.UsageError("\n".join(holds.settings.problems))
+    if holds.settings.redact:
+        from rqtui.tui.body import also_mask
+
+        also_mask(holds.settings.redact)
+    for note in holds.settings.notes:
+        output.say(note)
+    return Session(holds.settings, as_json, holds)
+
+
+def _in_force(before: Mapping[str, Any], after: Mapping[str, Any]) -> InForce:
+    """What holds; an option behind the command's name wins, layouts add up."""
+    from rqtui.in_force import Given, in_force
+
+    def last(name: str) -> Any:
+        return after[name] if after[name] is not None else before.get(name)
+
+    def is_set(name: str) -> bool:
+        return bool(after.get(name) or before.get(name))
+
     log_format = after["log_format"] or before.get("log_format")
     if log_format not in (None, "text", "json"):
         raise errors.UsageError(f'--log-format is text or json, not "{log_format}".')
-    settings = resolve(
-        after["url"] if after["url"] is not None else before.get("url"),
-        [*(before.get("layouts") or ()), *(after["layouts"] or ())],
-        after["read_only"] or before.get("read_only", False),
-        after["is_debug"] or before.get("is_debug", False),
-        log_format,
+    layouts = (*(before.get("layouts") or ()), *(after["layouts"] or ()))
+    switches = ("read_only", "is_debug", "is_calm", "is_ascii")
+    return in_force(
+        Given(
+            last("url"),
+            layouts,
+            log_format=log_format,
+            profile=last("profile") or "",
+            config=last("config") or "",
+            **{name: is_set(name) for name in switches},
+        )
     )
-    return Session(settings, as_json)
 
 
 def guarded(work: Callable[[], int | None], failure: int | None = None, given: dict[str, Any] | None = None) -> int:

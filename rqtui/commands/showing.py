@@ -52,6 +52,7 @@ def demo(
         seconds=seconds,
         as_json=session.as_json,
         read_only=session.settings.read_only,
+        look=session.settings,
     )
 
 

@@ -270,6 +270,8 @@ def _line(state: State, line: bytes) -> dict[str, Any]:
     except ValueError:
         return {"problem": "its line of attempts cannot be read"}
     known["worker"] = text(worker)
+    if state is State.DONE and token.isdigit():
+        known["reserved_ms"] = int(token) // 1000  # it keeps the token of its last lease: the microsecond of its start
     return known | ({"reserved_ms": since_ms, "token": token} if state is State.RESERVED else {})
 
 

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from rqtui import ids
+from rqtui.layout import targets
 from rqtui.model import Outcome, Ref
 from rqtui.tui import display, keys
 from rqtui.tui.view import Target
-from rqtui.verbs import VERBS, Field, Verb
+from rqtui.verbs import BY_NAME, DRIP, HERE, VERBS, Field, Verb
 
 if TYPE_CHECKING:
     from rqtui.layout import Layout
@@ -27,7 +28,10 @@ QUEUE_FIELD = Field("queue", "queue", default="default")
 AT_ONCE = frozenset({"requeue", "release", "reserve"})
 _FIXED = frozenset(name for verb in VERBS for name, _value in verb.fixed)  # not every script takes them
 PURGE_LIMIT = 1000  # jobs per call: what the script takes at most
+FEW = 20  # marked jobs: for more, or for all that match, a dry run comes first
+TOLD = 1000  # ids of a change that the journal gets
 _FAILED = ("error", "unknown", "not sent")
+_MOVED_ON = ("wrong_place",)  # words that say: it is not where you saw it
 
 
 def verb_for(layouts: Mapping[str, Layout], key: str, target: Target) -> Verb | None:
@@ -40,21 +44,42 @@ def verb_for(layouts: Mapping[str, Layout], key: str, target: Target) -> Verb | 
 
 def offered(system: Layout, verb: Verb, target: Target) -> bool:
     """Whether the palette has this verb for the target."""
-    if verb.hidden or not system.can(verb.name):
+    if verb.hidden and verb.scope != "worker":
         return False
-    return bool(target.place) if verb.scope == "place" else _fits(system, verb, target)
+    if verb.scope == "place":
+        return bool(target.place) and system.can(verb.name)
+    return _fits(system, verb, target)
 
 
 def _fits(system: Layout, verb: Verb, target: Target) -> bool:
-    if not system.can(verb.name):
+    if not system.can(verb.script or verb.name):
         return False
+    if verb.scope == "worker":
+        return bool(target.workers)
     if verb.scope == "queue":
         is_paused = bool(target.queue and target.queue.paused)
         return verb.name not in ("pause", "resume") or is_paused == (verb.name == "resume")
     if verb.scope != "job" or not target.place or not (target.jobs or target.whole):
         return False
-    places = {job.place for job in target.jobs} or {target.place}
-    return all(system.can(verb.name, place) for place in places)
+    if verb.script == "enqueue" and (target.whole or len(target.jobs) != 1):
+        return False
+    is_one_place = bool(target.filter) or not target.jobs  # what a filter chose may be 100 000 jobs of one place
+    places = {target.place} if is_one_place else {job.place for job in target.jobs}
+    return all(_takes(system, verb, place) for place in places)
+
+
+def _takes(system: Layout, verb: Verb, place: str) -> bool:
+    if not verb.script:
+        return system.can(verb.name, place)
+    return system.place(place).state in verb.takes and system.can(verb.script, place)
+
+
+def is_bulk(verb: Verb, target: Target) -> bool:
+    """Whether a dry run comes before it."""
+    if verb.scope != "job" or verb.script == "enqueue":
+        return False
+    is_all = target.whole or (bool(target.filter) and len(target.jobs) > 1)
+    return is_all or len(target.jobs) > FEW or verb.script != ""
 
 
 def asks_first(verb: Verb, target: Target, has_form: bool, is_chosen: bool = False) -> bool:
@@ -66,26 +91,37 @@ def asks_first(verb: Verb, target: Target, has_form: bool, is_chosen: bool = Fal
 
 def fields(system: Layout, verb: Verb) -> tuple[Field, ...]:
     """The inputs of a verb's form that its scripts have in this system; the bodies of others are not JSON by nature."""
+    script = verb.script or verb.name
     known = {
         (name, arg.name)
-        for name in {verb.name, *(each.verb for each in verb.form)}
+        for name in {script, *(each.verb for each in verb.form)}
         if name in system.scripts
         for arg in (*system.scripts[name].args, *system.scripts[name].each)
     }
-    form = (each for each in verb.form if (each.verb or verb.name, each.name) in known)
+    form = (each for each in verb.form if each.verb == HERE or (each.verb or script, each.name) in known)
+    if verb.script == "enqueue" and not system.can("delete"):
+        form = (each for each in form if each.name != "delete_original")
     if system.loops_by_default:
         return tuple(form)
     return tuple(replace(each, kind="bytes", default="") if each.kind == "body" else each for each in form)
 
 
+def with_drip(system: Layout, verb: Verb, fields: tuple[Field, ...]) -> tuple[Field, ...]:
+    """A form of many jobs: where they are to run again it may go by drips."""
+    runs = "ready" in {system.place(place).state for place in targets(system.script(verb.script or verb.name))}
+    return fields if not runs or any(each.kind == "rate" for each in fields) else (*fields, *DRIP)
+
+
 def by_verb(verb: Verb, values: Values) -> list[tuple[str, Values]]:
     """The form's values by the verb they belong to: one form may serve two verbs (due time and priority)."""
-    owners = {each.name: each.verb or verb.name for each in verb.form}
+    script = verb.script or verb.name
+    owners = {each.name: each.verb or script for each in verb.form}
     parts: dict[str, Values] = {}
     for name, value in values.items():
-        parts.setdefault(owners.get(name, verb.name), {})[name] = value
-    if not parts and not any(each.verb for each in verb.form if each.name in values):
-        parts[verb.name] = {}
+        if owners.get(name) != HERE:
+            parts.setdefault(owners.get(name, script), {})[name] = value
+    if not parts and not any(each.verb not in ("", HERE) for each in verb.form):
+        parts[script] = {}
     return [(name, {**form, **dict(verb.fixed)}) for name, form in parts.items()]
 
 
@@ -107,19 +143,21 @@ def completed(system: Layout, name: str, target: Target, form: Values) -> Values
 
 @dataclass
 class Tally:
-    """The answers to one request, counted while they come in: a million of them take no more room than ten."""
+    """The answers to one change, counted while they come in: a million of them take little more room than ten."""
 
     verb: str
     ref: Ref
     total: int = 0  # how many there will be, 0 where nobody knows
+    began_s: float = 0.0
     seen: int = 0
     moved: int = 0
     failed: int = 0  # answers that are none of the script's words
     words: Counter[str] = field(default_factory=Counter)
     places: dict[str, Counter[str]] = field(default_factory=dict)
-    ids: set[bytes] = field(default_factory=set)
+    ids: dict[bytes, None] = field(default_factory=dict)  # in their order
     first: Outcome | None = None
     last: Outcome | None = None
+    _done: set[str] = field(default_factory=set)  # the texts of those that moved
 
     def add(self, outcomes: Sequence[Outcome]) -> None:
         """Counts more answers."""
@@ -128,11 +166,15 @@ class Tally:
             self.first, self.last = self.first or outcome, outcome
             self.seen += 1
             self.moved += outcome.moved
+            if outcome.word in _MOVED_ON:
+                text = "already moved"
             self.words[text] += outcome.moved or 1
+            if outcome.moved:
+                self._done.add(text)
             if outcome.word in _FAILED:
                 self.failed += 1
             else:
-                self.ids.add(outcome.id)
+                self.ids[outcome.id] = None
             place = outcome.values.get("place")
             if isinstance(place, str) and place and not outcome.moved:
                 self.places.setdefault(text, Counter())[place] += 1
@@ -142,21 +184,39 @@ class Tally:
         """Whether nothing was done, since every answer was an error."""
         return bool(self.seen) and self.failed == self.seen and self.first is not None and self.first.word == "error"
 
+    def per_s(self, now_s: float) -> float:
+        """How many were answered per second, so far."""
+        return max(self.seen, self.moved) / max(0.001, now_s - self.began_s)
+
     def sentence_of_refusal(self) -> str:
         """Why nothing was done."""
         return self.first.text if self.first else ""
 
     def sentence(self) -> str:
-        """`requeue: 37 × ready again · 3 × it is neither dead nor done (2 done, 1 reserved)`: the header's words."""
+        """`37 requeued · 3 already moved (2 done, 1 reserved)`; about one job `requeue: ready again · a1`."""
         if self.first is None:
             return f"{self.verb}: nothing to do"
-        pieces = []
+        if self.seen == 1 and self.moved <= 1:
+            return self._about_one(self.first)
+        pieces = [f"{display.count(self.moved, width=12)} {past(self.verb)}"] if self.moved else []
         for text, number in self.words.items():
-            count = f"{display.count(number, width=12)} × " if number > 1 or len(self.words) > 1 else ""
-            where = ", ".join(f"{display.count(n)} {place}" for place, n in self.places.get(text, Counter()).items())
-            if where and self.seen == 1:
-                where = next(iter(self.places[text]))
-            pieces.append(f"{count}{text}" + (f" ({where})" if where else ""))
-        alone = self.seen == 1 and self.first.id
-        name = f" · {display.elide_middle(display.safe(self.first.id), 40)}" if alone else ""
-        return f"{self.verb}: {display.safe(' · '.join(pieces))}{name}"
+            if text not in self._done:
+                pieces.append(f"{display.count(number, width=12)} {text}" + self._where(text))
+        return display.safe(" · ".join(pieces))
+
+    def _about_one(self, outcome: Outcome) -> str:
+        """In the script's own words."""
+        place = outcome.values.get("place")
+        where = f" ({place})" if isinstance(place, str) and place and not outcome.moved else ""
+        name = f" · {display.elide_middle(display.safe(outcome.id), 40)}" if outcome.id else ""
+        return f"{self.verb}: {display.safe((outcome.text or outcome.word) + where)}{name}"
+
+    def _where(self, text: str) -> str:
+        where = ", ".join(f"{display.count(n)} {place}" for place, n in self.places.get(text, Counter()).items())
+        return f" ({where})" if where else ""
+
+
+def past(verb: str) -> str:
+    """What was done, in a word: `requeued`."""
+    row = BY_NAME.get(verb)
+    return row.past if row else f"× {verb}"

@@ -10,28 +10,33 @@ import asyncio
 import os
 import re
 import signal
-import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual.app import App, SystemCommand
+from textual.app import App
 from textual.binding import BindingType
-from textual.content import Content
 from textual.message import Message
 from textual.screen import Screen
 from textual.timer import Timer
 
 from rqtui import server, tick
 from rqtui.errors import UsageError
-from rqtui.model import Focus, Job, Ref, Snapshot
-from rqtui.settings import Settings
-from rqtui.tui import display, happened, help, keys, theme, views
+from rqtui.model import Focus, Ref, Snapshot
+from rqtui.settings import INTERVAL_S, LONGEST_S, SHORTEST_S, Settings
+from rqtui.tui import display, happened, keys, theme
+from rqtui.tui.away import AWAY_ACTIONS, Away
+from rqtui.tui.calm import Calm
 from rqtui.tui.changes import Changes
+from rqtui.tui.copying import Copying
+from rqtui.tui.crash import Crash
 from rqtui.tui.frame import Frame
+from rqtui.tui.going import Going
+from rqtui.tui.guard import Guard
 from rqtui.tui.overview import Overview
+from rqtui.tui.palette import Palette
+from rqtui.tui.profiles import Profiles, openable
 from rqtui.tui.served import Served
 from rqtui.tui.view import Target, View
 
@@ -40,9 +45,8 @@ if TYPE_CHECKING:
     from rqtui.layout import Layout
     from rqtui.scenarios.run import Run
 
-_PLAIN_URL = re.compile(r"redis://[\w.-]+(:\d{1,5})?(/\d*)?", re.ASCII)  # beyond doubt, without importing redis
+PLAIN_URL = re.compile(r"redis://[\w.-]+(:\d{1,5})?(/\d*)?", re.ASCII)  # beyond doubt, without importing redis
 SOON_S = 0.06  # a held key asks for one detail, not for thirty
-SHORTEST_S, LONGEST_S = 0.25, 60.0  # between two pictures
 REMEMBERED = 200  # changes made here
 TOAST = 72  # cells of a line
 
@@ -50,12 +54,12 @@ TOAST = 72  # cells of a line
 class Heard(Message):
     """A message of the ticker's thread."""
 
-    def __init__(self, what: tick.Message) -> None:
+    def __init__(self, ticker: tick.Ticker, what: tick.Message) -> None:
         super().__init__()
-        self.what = what
+        self.ticker, self.what = ticker, what
 
 
-class Cockpit(Changes, Frame, Served, App[None]):
+class Cockpit(Changes, Frame, Served, Copying, Away, Calm, Crash, Guard, Going, Palette, Profiles, App[None]):
     """rqtui on a terminal."""
 
     CSS_PATH = Path(__file__).with_name("rqtui.tcss")  # absolute, so that a subclass elsewhere finds it
@@ -67,7 +71,7 @@ class Cockpit(Changes, Frame, Served, App[None]):
         settings: Settings,
         demo: Run | None = None,
         *,
-        interval_s: float = 2.0,
+        interval_s: float = INTERVAL_S,
         open_queue: str = "",
         theme_name: str = theme.DARK,
         foreign_loops: bool = False,
@@ -78,12 +82,14 @@ class Cockpit(Changes, Frame, Served, App[None]):
         """
         super().__init__(ansi_color=theme_name == theme.ANSI or None)
         theme.install(self, theme_name)  # type: ignore[arg-type]  # now: later the stylesheet would be read twice
+        self.is_colourless = theme_name == theme.ANSI != settings.theme  # by NO_COLOR, whatever a profile says
         self.settings = settings
+        display.also_mask(settings.redact)
         self.demo = demo
         self._open_queue = open_queue
         self.engine: Engine | None = None
         self.layouts: Mapping[str, Layout] = {}
-        self.ticker = tick.Ticker(lambda: make_engine(settings), self._post, interval_s)
+        self.ticker = self.make_ticker(interval_s)
         self._begin_serving(foreign_loops)
         self.snapshot: Snapshot | None = None
         self._pictured = Focus()
@@ -92,6 +98,9 @@ class Cockpit(Changes, Frame, Served, App[None]):
         self.changes: deque[happened.Entry] = deque(maxlen=REMEMBERED)
         self._soon: Timer | None = None
         self._begin_changes()
+        self._begin_guard()
+        self._begin_calm()
+        self._begin_away()
         for binding in keys.demo_bindings(demo.controls) if demo else ():
             self._bindings.key_to_bindings.setdefault(binding.key, []).append(binding)
 
@@ -111,6 +120,8 @@ class Cockpit(Changes, Frame, Served, App[None]):
             # Textual leaves the alternate screen and the mouse on when one of these ends it.
             asyncio.get_running_loop().add_signal_handler(number, self.exit)
         self.set_interval(1.0, self._clock)
+        self.use_keymap()
+        self.tell_config()
         if self.demo:
             self.say(f"{self.demo.scenario.name}: {self.demo.scenario.summary}. d says what to try.", timeout=12)
 
@@ -122,6 +133,7 @@ class Cockpit(Changes, Frame, Served, App[None]):
 
     def _connected(self, message: tick.Ready) -> None:
         self.engine, self.layouts = message.engine, message.engine.layouts
+        self.guard_engine(message.engine)
         self._make_loops(message.engine)
         if self._open_queue:
             self.open_board(message.engine.find(self._open_queue))
@@ -134,11 +146,19 @@ class Cockpit(Changes, Frame, Served, App[None]):
 
     # -- from the threads -----------------------------------------------------------------------------------------
 
-    def _post(self, what: tick.Message) -> None:
-        self.post_message(Heard(what))
+    def make_ticker(self, interval_s: float) -> tick.Ticker:
+        """The thread that talks to the Redis of the settings."""
+        settings = self.settings
+        ticker = tick.Ticker(lambda: make_engine(settings), lambda what: self._post(what, ticker), interval_s)
+        return ticker
+
+    def _post(self, what: tick.Message, ticker: tick.Ticker | None = None) -> None:
+        self.post_message(Heard(ticker or self.ticker, what))
 
     def on_heard(self, message: Heard) -> None:
-        """A picture, a loss, outcomes, an answer."""
+        """A picture, a loss, outcomes, an answer; what a ticker still says after a switch is of no interest."""
+        if message.ticker is not self.ticker:
+            return
         what = message.what
         if isinstance(what, tick.Ready):
             self._connected(what)
@@ -159,6 +179,7 @@ class Cockpit(Changes, Frame, Served, App[None]):
         known = self.refs
         self.snapshot, self.refs = message.snapshot, list(self.engine.refs) if self.engine else []
         self._pictured = message.focus
+        self.feel(message.snapshot.cost.ms)
         if was_lost or is_first:
             for drawn in self._views():
                 drawn.diagnose(None)
@@ -176,14 +197,16 @@ class Cockpit(Changes, Frame, Served, App[None]):
         self.lost = message
         for view in self._views():
             view.dim(True)
-        self._show_diagnosis()
+        self.show_diagnosis()
         self.show_header()
         self.show_keys()
 
     def _clock(self) -> None:
         """What changes by itself: the ages of a lost connection, the loops' words, a demo's figures."""
+        if self.is_calm:
+            return
         if self.lost:
-            self._show_diagnosis()
+            self.show_diagnosis()
         self.show_header()
         view = self.view
         if isinstance(view, Overview) and view.is_drawn:
@@ -233,63 +256,19 @@ class Cockpit(Changes, Frame, Served, App[None]):
         """What the loops and this screen did lately, the newest first."""
         return happened.entries(self.loops.values(), self.changes, most)
 
-    def _show_diagnosis(self) -> None:
-        if self.lost is None or self.snapshot is not None:
-            return
-        wait_s = self.lost.next_s - time.monotonic()
-        for view in self._views():
-            view.diagnose(help.diagnosis(self.settings.url, self.lost.error, wait_s))
-
     # -- keys that look -------------------------------------------------------------------------------------------
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Hidden when changes are off or the layout has no such script; grey when it does not fit here."""
         if action in ("toggle_loop", "step_loop"):
-            return not self.settings.read_only
+            return not self.is_read_only and bool(self.loops)
+        if action == "undo":
+            return not self.is_read_only
         if action == "demo":
             return self.demo is not None
+        if action in AWAY_ACTIONS:
+            return self.is_away
         return self.check_verb(str(parameters[0])) if action == "verb" else True
-
-    def open_board(self, ref: Ref) -> None:
-        """Shows the places of a queue."""
-        from rqtui.tui.board import Board
-
-        self.push_screen(Board(ref, self.layouts[ref.layout]))
-        self.call_after_refresh(self._opened)
-
-    def open_job(self, ref: Ref, job: Job) -> None:
-        """Shows a job."""
-        from rqtui.tui.job import JobPage
-
-        self.push_screen(JobPage(ref, job))
-        self.call_after_refresh(self._opened)
-
-    def _opened(self) -> None:
-        view = self.view
-        if view and view.is_drawn:
-            if self.snapshot:
-                view.show(self.snapshot)
-            view.dim(self.lost is not None)
-            view.check_size()
-        self._show_diagnosis()
-        self.look_again()
-        self.show_header()
-        self.show_keys()
-
-    async def action_back(self) -> None:
-        """Stops a change of many jobs; else one step back; on the overview, nothing."""
-        if self.stop_changes():
-            return
-        if len([screen for screen in self.screen_stack if isinstance(screen, View)]) > 1:
-            self.pop_screen()
-            self._opened()
-
-    async def action_quit_or_back(self) -> None:
-        """One step back; on the overview, the end."""
-        if isinstance(self.screen, Overview):
-            self.exit()
-        else:
-            await self.action_back()
 
     def ask(self, function: Callable[[Engine], Any], then: Callable[[tick.Answered], None]) -> None:
         """Runs a short function with the engine, on its thread; `then` gets the answer, on this one."""
@@ -298,35 +277,6 @@ class Cockpit(Changes, Frame, Served, App[None]):
     def work(self, function: Callable[[Engine], Iterator[Any]], then: Callable[[tick.Answered], None]) -> None:
         """The same with a generator of round trips; `then` gets each step. `ticker.end_work(then)` ends it."""
         self.ticker.work(then, function)
-
-    def action_open_view(self, name: str) -> None:
-        """Goes to one of the views in `views.VIEWS`; from one of them it takes its place, with the same queues."""
-        view = self.view
-        if view is None or name == view.NAME or self.screen is not view:
-            return
-        refs = view.scope()
-        made = views.make(name, refs)
-        if view.NAME in views.VIEWS:
-            self.switch_screen(made)
-        else:
-            self.push_screen(made)
-        self.call_after_refresh(self._opened)
-
-    def action_help(self) -> None:
-        """Every key."""
-        controls = self.demo.controls if self.demo else ()
-        self._show_page("keys", lambda: help.keys_page(controls))
-
-    def action_demo(self) -> None:
-        """What to try in this demo, and what to watch."""
-        if self.demo:
-            page = help.demo_page(self.demo.scenario, server.mask(self.settings.url))
-            self._show_page(f"demo: {self.demo.scenario.name}", lambda: page)
-
-    def _show_page(self, title: str, page: Callable[[], Content]) -> None:
-        from rqtui.tui.dialogs import Pages
-
-        self.push_screen(Pages(title, page(), page))
 
     def action_demo_control(self, name: str) -> None:
         """A key of the strip."""
@@ -337,10 +287,16 @@ class Cockpit(Changes, Frame, Served, App[None]):
     def action_refresh_now(self) -> None:
         """A new picture, and a look for new queues."""
         self.ticker.discover()
+        if self.view is not None and self.view.is_drawn:
+            self.view.anew()
 
     def action_interval(self, factor: float) -> None:
         """Refreshes half as often or twice as often, between 0.25 s and a minute."""
-        self.ticker.interval_s = min(LONGEST_S, max(SHORTEST_S, self.ticker.interval_s * factor))
+        self.set_interval_s(self.ticker.interval_s * factor)
+
+    def set_interval_s(self, seconds: float) -> None:
+        """Refreshes so often from now on."""
+        self.ticker.interval_s = min(LONGEST_S, max(SHORTEST_S, seconds))
         self.ticker.refresh()
 
     def say(self, words: str, severity: str = "information", timeout: float | None = None) -> None:
@@ -348,37 +304,29 @@ class Cockpit(Changes, Frame, Served, App[None]):
         lines = display.wrap(display.safe(words), max(20, min(TOAST, self.size.width - 8)))
         self.notify("\n".join(lines), severity=severity, markup=False, timeout=timeout)  # type: ignore[arg-type]
 
-    def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
-        """The palette: every look, and every verb of the layout, also those without a key."""
-        yield SystemCommand("keys", "every key", self.action_help)
-        for look in keys.LOOKS:
-            if look.action.startswith("open_view"):
-                yield SystemCommand(look.label, look.help, partial(self.action_open_view, look.id))
-        yield SystemCommand("theme", "other colours", self.action_change_theme)
-        yield SystemCommand("quit", "stop rqtui", self.exit)
-        for verb, summary in self.offered():
-            yield SystemCommand(verb.name, summary, lambda verb=verb: self.begin(verb, self.target(), is_chosen=True))
-
 
 def make_engine(settings: Settings) -> Engine:
     """The engine of these settings; nothing is sent yet. Raises UsageError for a layout or a URL that cannot be."""
     from rqtui import layouts
     from rqtui.engine import Engine
 
-    return Engine(server.connect(settings.url), layouts.make_all(settings.layouts), settings.read_only)
+    client, made = server.connect(settings.url), layouts.make_all(settings.layouts)
+    return Engine(client, made, settings.read_only, denied=settings.denied, profile=settings.profile)
 
 
-def run(settings: Settings, demo: Run | None = None, *, open_queue: str = "", interval_s: float = 2.0) -> int:
-    """Opens the screen until the person leaves; returns the exit code."""
-    if settings.layouts or not _PLAIN_URL.fullmatch(settings.url):
-        make_engine(settings)  # what nobody can understand is refused before the screen opens
-    chosen = theme.preferred(os.environ)
+def run(settings: Settings, demo: Run | None = None, *, open_queue: str = "", interval_s: float | None = None) -> int:
+    """Opens the screen until the person leaves; returns the exit code.
+
+    Raises UsageError for a URL or a layout of the command line that cannot be. What the config file has wrong is said
+    on the screen, which opens all the same.
+    """
+    settings = openable(settings)
     app = Cockpit(
         settings,
         demo,
         open_queue=open_queue,
-        interval_s=interval_s,
-        theme_name=chosen,
+        interval_s=interval_s or settings.interval_s,
+        theme_name=theme.preferred(os.environ, settings.theme),
         foreign_loops=demo is not None,
     )
     app.run()

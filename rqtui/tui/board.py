@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
@@ -11,95 +11,27 @@ from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
 from textual.events import DescendantFocus, Resize
 
-from rqtui.model import Focus, Job, Page, PageWish, Place, Queue, Rate, Ref, Snapshot, State
-from rqtui.tui import chrome, display, jobs, keys
-from rqtui.tui.rows import Piece
+from rqtui.model import Focus, Job, Queue, Rate, Ref, Snapshot, State
+from rqtui.tui import borders, chrome, columns, jobs, keys, life
+from rqtui.tui.pane import Pane, Told
+from rqtui.tui.rows import Id
+from rqtui.tui.search import Searching
 from rqtui.tui.table import Table
 from rqtui.tui.text import Text
-from rqtui.tui.view import Target, View
+from rqtui.tui.view import Target
 
 if TYPE_CHECKING:
     from rqtui.layout import Layout
+    from rqtui.tick import Answered
 
 WIDE = 120
 WITH_DETAIL = 140
 ALL_PLACES = 200  # five panes and a detail need that much to be read; below, done is shown while it is current
 FEW_PLACES = 4  # these have room side by side, also done
-MARGIN = 20  # rows loaded beyond what is seen, so that a key finds them there
+LEAVING = 4  # a fourth of a pane's rows: when more left at once, none is shown for once more
 
 
-class Pane(Table):
-    """The jobs of one place."""
-
-    def __init__(self, ref: Ref, place: Place, tells: frozenset[str], empty: str, late_at: int = 0) -> None:
-        """`late_at`: the key of the pane with the expired ones of this state, when that is another."""
-        self._told = jobs.told((), tells, 0)
-        super().__init__(jobs.columns(place.state, jobs.LONG_ID, self._told), empty=empty, id=f"pane-{place.name}")
-        self.ref, self.place, self.tells, self.late_at = ref, place, tells, late_at
-        self._says_empty = empty
-        self._has_shown = False
-        self.offset_wanted = 0
-        self.limit_wanted = 0
-        self.whole_place = False
-        self.jobs: dict[bytes, Job] = {}
-        self.page: Page | None = None
-        self._id_cells = jobs.LONG_ID
-
-    def set_id_cells(self, cells: int) -> None:
-        """How much of an id is shown; the next page has it."""
-        if cells != self._id_cells:
-            self._id_cells = cells
-            self.set_columns(jobs.columns(self.place.state, cells, self._told))
-
-    def wish(self) -> PageWish:
-        """The page that it needs now."""
-        limit = max(self.limit_wanted, max(20, self.size.height) + 2 * MARGIN)
-        body_bytes = 0 if "name" in self.tells else jobs.PREVIEW_BYTES
-        return PageWish(self.ref, self.place.name, self.offset_wanted, limit, body_bytes)
-
-    def show_page(self, page: Page, now_ms: int) -> None:
-        """Draws a page; jobs of earlier pages stay known as long as they are marked or under the cursor."""
-        keep = {*self.marks, self.cursor_id}
-        self.jobs = {id: job for id, job in self.jobs.items() if id in keep}
-        self.jobs.update((job.id, job) for job in page.jobs)
-        self.page = page
-        self.empty = page.error or self._says_empty
-        self._learn(page.jobs, now_ms)
-        rows = [jobs.row(job, now_ms, self._id_cells, self._told) for job in page.jobs]
-        self.update(rows, page.total, page.offset)
-
-    def _learn(self, seen: Sequence[Job], now_ms: int) -> None:
-        """Columns that no job has anything for go with the first page of jobs; what later ones have comes back."""
-        if not seen:
-            return
-        told = jobs.told(seen, self.tells, now_ms) | (self._told if self._has_shown else frozenset())
-        self._has_shown = True
-        if told != self._told:
-            self._told = told
-            self.set_columns(jobs.columns(self.place.state, self._id_cells, told))
-
-    def action_unmark_all(self) -> None:
-        """Chooses nothing, neither marked jobs nor the whole place."""
-        self.whole_place = False
-        super().action_unmark_all()
-
-    def job(self) -> Job | None:
-        """The job under the cursor."""
-        return self.jobs.get(self.cursor_id) if isinstance(self.cursor_id, bytes) else None
-
-    def is_known(self, id: object) -> bool:
-        """Whether that job is still in the place, as far as the loaded page tells."""
-        page = self.page
-        return page is None or page.total > len(page.jobs) or any(job.id == id for job in page.jobs)
-
-    def chosen(self) -> list[Job]:
-        """The marked jobs, or the one under the cursor."""
-        marked = [self.jobs[id] for id in self.marks if isinstance(id, bytes) and id in self.jobs]
-        under = self.job()
-        return marked or ([under] if under and not self.is_cursor_gone else [])
-
-
-class Board(View):
+class Board(Searching):
     """One queue."""
 
     NAME = "board"
@@ -112,6 +44,8 @@ class Board(View):
         self._current = ready.name
         self._queue: Queue | None = None
         self._rate = Rate()
+        self._is_zoomed = False
+        self._had_jobs = False
 
     def compose_view(self) -> ComposeResult:
         """The panes and the detail, next to each other; what does not fit is hidden."""
@@ -122,19 +56,32 @@ class Board(View):
 
     def _made(self) -> Iterator[Pane]:
         """A pane per place; of two places of reserved jobs the second holds those whose lease is over."""
-        system, may_change = self.layout_of_queue, not self.cockpit.settings.read_only
+        system, settings, may_change = self.layout_of_queue, self.cockpit.settings, not self.cockpit.is_read_only
         reserved = [number for number, place in enumerate(system.places, 1) if place.state is State.RESERVED]
         late = reserved[-1] if len(reserved) > 1 else 0
         for number, place in enumerate(system.places, 1):
             empty = jobs.empty(place, number == late, may_change=may_change)
             late_at = late if number in reserved[:-1] else 0
-            yield Pane(self.ref, place, system.tells, empty, late_at)
+            chosen, _unknown = columns.wanted(settings.columns, place.state)
+            yield Pane(self.ref, place, system.tells, empty, late_at, chosen, settings.is_ascii)
 
     def on_mount(self) -> None:
         """The focus begins on ready."""
         self.query_one("#detail").border_title = Content(" job ")
         self._arrange()
         self.pane().focus()
+        self._say_unknown_columns()
+
+    def on_unmount(self) -> None:
+        """Nobody waits for what a scan finds."""
+        self.end_scans()
+
+    def _say_unknown_columns(self) -> None:
+        settings = self.cockpit.settings.columns
+        unknown = {name for pane in self.panes() for name in columns.wanted(settings, pane.place.state)[1]}
+        if unknown:
+            known = ", ".join(columns.NAMES)
+            self.cockpit.say(f"no such column: {', '.join(sorted(unknown))}; there are {known}, body.PATH.", "warning")
 
     # -- panes ----------------------------------------------------------------------------------------------------
 
@@ -147,100 +94,97 @@ class Board(View):
         return self.query_one(f"#pane-{self._current}", Pane)
 
     def _shown(self) -> list[Pane]:
-        if self.size.width < WIDE:
+        if self.size.width < WIDE or self._is_zoomed:
             return [self.pane()]
         narrowed = self.size.width < ALL_PLACES and len(self.layout_of_queue.places) > FEW_PLACES
         return [
             pane for pane in self.panes() if not narrowed or pane is self.pane() or pane.place.state is not State.DONE
         ]
 
-    def _count(self, place: Place, width: int = 8) -> str:
-        counted = next((c for c in self._queue.counts if c.place == place.name), None) if self._queue else None
-        return display.count(counted.count, counted.exact, width) if counted else display.ZERO
-
     def _arrange(self) -> None:
         shown = self._shown()
         for pane in self.panes():
             pane.display = pane in shown
-            pane.set_id_cells(jobs.LONG_ID if len(shown) == 1 else jobs.SHORT_ID)
-        self.query_one("#detail").display = self.size.width >= WITH_DETAIL
-        self._titles()
+            pane.set_id_cells(columns.LONG_ID if len(shown) == 1 else columns.SHORT_ID)
+        self.query_one("#detail").display = self.size.width >= WITH_DETAIL and not self._is_zoomed
+        self.titles()
 
-    def _titles(self) -> None:
-        is_wide = self.size.width >= WIDE
-        for number, pane in enumerate(self.panes(), 1):
+    def titles(self) -> None:
+        """The frames' words, as they are now."""
+        is_wide = self.size.width >= WIDE and not self._is_zoomed
+        panes, current = self.panes(), self.pane()
+        for number, pane in enumerate(panes, 1):
             if is_wide:
-                hue = f"state-{pane.place.state}"
-                pane.set_title(
-                    Piece(f" {number} ", "muted"),
-                    Piece(pane.place.name, hue),
-                    Piece(f" {self._count(pane.place)} ", "strong"),
-                )
-            elif pane is self.pane():
-                pane.set_title(*self._tabs())
-            pane.set_subtitle(*self._below(pane))
-
-    def _tabs(self) -> list[Piece]:
-        """The places by their keys; with their counts where the line above, which counts by state, cannot say them."""
-        pieces = []
-        has_own_names = any(pane.place.name != pane.place.state for pane in self.panes())
-        for number, pane in enumerate(self.panes(), 1):
-            is_current = pane is self.pane()
-            pieces.append(Piece(f" {number} ", "accented" if is_current else "muted"))
-            pieces.append(Piece(pane.place.name + " ", f"state-{pane.place.state}" if is_current else "muted"))
-            if has_own_names:
-                pieces.append(Piece(self._count(pane.place, 6) + " ", "strong" if is_current else "muted"))
-        return pieces
-
-    def _below(self, pane: Pane) -> list[Piece]:
-        """What the frame says below: as much as has room, the most pressing first."""
-        total = pane.page.total if pane.page else 0
-        first, last = pane.in_sight
-        words: list[Piece] = []
-        if pane.whole_place:
-            words.append(Piece(f"all {display.count(total, width=12)} chosen", "accented"))
-        elif pane.marks:
-            gone = sum(1 for id in pane.marks if not pane.is_known(id))
-            words.append(Piece(f"{len(pane.marks)} marked" + (f", {gone} gone" if gone else ""), "accented"))
-        if self.is_frozen:
-            words.append(Piece("frozen: p", "accented"))
-        words += [Piece(hint, style) for hint, style in jobs.hints(self._queue, pane.place.state, pane.late_at)]
-        if total and pane.page and pane.page.of is not None:
-            words.append(Piece(f"a sample of {display.count(pane.page.of, width=12)}", "muted"))
-        if total and pane is self.pane():
-            words.append(Piece(f"{first + 1}-{min(last, total)} of {display.count(total, width=12)}", "muted"))
-        room = pane.size.width - 4
-        said: list[Piece] = []
-        for word in words:
-            room -= display.cell_len(word.text) + 3
-            if room < 0 and said:
-                break
-            said += [Piece(" · " if said else " ", "muted"), word]
-        return [*said, Piece(" ")] if said else []
+                pane.set_title(*borders.title(number, pane, self._queue))
+            elif pane is current:
+                pane.set_title(*borders.tabs(panes, pane, self._queue))
+            pane.set_subtitle(*borders.below(pane, self._queue, is_current=pane is current, is_frozen=self.is_frozen))
 
     # -- what the app asks ----------------------------------------------------------------------------------------
 
     def focus_wish(self, _refs: list[Ref]) -> Focus:
-        """The queue, the pages in sight, and the job of the detail pane."""
+        """The queue, the pages in sight, the job of the detail pane, and those that no page tells of."""
         job = self.pane().job()
-        detail = self.query_one("#detail").display and job is not None
-        return Focus(
-            (self.ref,), tuple(p.wish() for p in self._shown()), (self.ref, job.id) if detail and job else None, 4096
-        )
+        has_detail = self.query_one("#detail").display and job is not None
+        shown = self._shown()
+        pages = tuple(wish for pane in shown if (wish := pane.wish()) is not None)
+        asks = tuple(ask for pane in shown for ask in pane.asks(self.layout_of_queue))
+        return Focus((self.ref,), pages, (self.ref, job.id) if has_detail and job else None, 4096, asks)
 
     def show(self, snapshot: Snapshot) -> None:
         """Draws a new picture; while frozen the rows stand and only the counts run."""
         queue = snapshot.queue(self.ref)
         if queue is None:
             return  # a picture that was asked for by the view below
-        self._queue, self._rate = queue, snapshot.rates.get(self.ref) or Rate()
+        self._queue, self._rate, self._last = queue, snapshot.rates.get(self.ref) or Rate(), snapshot
+        self._look_for_the_end(queue)
         if not self.is_frozen:
-            for pane in self._shown():
-                page = snapshot.page(self.ref, pane.place.name)
-                if page is not None:
-                    pane.show_page(page, snapshot.taken_ms)
+            self._show_panes(snapshot)
         self._arrange()
         self._show_detail(snapshot)
+
+    def _show_panes(self, snapshot: Snapshot) -> None:
+        told = [answer for answer in snapshot.answers if isinstance(answer, Told)]
+        leaving = self._leaving(snapshot)
+        for pane in self._shown():
+            for answer in told:
+                if answer.place == pane.place.name:
+                    pane.take(answer)
+            pane.took_turn()
+            page = snapshot.page(self.ref, pane.place.name)
+            if pane.found is not None:
+                pane.show_found(snapshot.taken_ms)
+            elif page is not None:
+                pane.show_page(page, snapshot.taken_ms, leaving.get(pane.place.name))
+                if pane.is_too_long and not self.filter_line.is_open:
+                    self.scan(pane)
+
+    def _leaving(self, snapshot: Snapshot) -> dict[str, dict[Id, str]]:
+        """By place: jobs that went from one pane in sight to another one; for one picture they are seen in both."""
+        pages = [
+            (pane, pane.page, page)
+            for pane in self._shown()
+            if pane.page is not None and (page := snapshot.page(self.ref, pane.place.name)) is not None
+        ]
+        arrived: dict[Id, str] = {}
+        for pane, before, now in pages:
+            known = {job.id for job in before.jobs}
+            arrived.update((job.id, pane.place.name) for job in now.jobs if job.id not in known)
+        made: dict[str, dict[Id, str]] = {}
+        for pane, before, now in pages:
+            there = {job.id for job in now.jobs}
+            left = [job.id for job in before.jobs if job.id not in there]
+            if len(left) <= max(1, pane.room // LEAVING):
+                made[pane.place.name] = {id: arrived[id] for id in left if id in arrived}
+        return made
+
+    def _look_for_the_end(self, queue: Queue) -> None:
+        """A queue whose keys went away while its board is open: the panes say so, until jobs come again."""
+        has_jobs = any(count.count for count in queue.counts)
+        is_over = self._had_jobs and not has_jobs and not queue.error and not queue.counters.get("in")
+        self._had_jobs = self._had_jobs or has_jobs
+        for pane in self.panes():
+            pane.is_queue_gone = is_over
 
     def _show_detail(self, snapshot: Snapshot) -> None:
         detail = self.query_one("#detail")
@@ -253,13 +197,19 @@ class Board(View):
         if job is None:
             text.show(Content.styled("no job under the cursor", "$muted"))
             return
+        is_gone = snapshot.job is None and self.cockpit.is_pictured(self.ref, job.id)
         encoding, body = jobs.body(job, detail.content_size.width)
-        life = jobs.life_line(job, max(20, detail.content_size.width))
+        line = life.life_line(job, max(20, detail.scrollable_content_region.width), snapshot.taken_ms)
         text.show(
             Content("\n").join(
                 [
+                    *(
+                        [Content.styled("It is gone; this is how it was last seen.\n", "$state-reserved")]
+                        if is_gone
+                        else []
+                    ),
                     jobs.properties(job, snapshot.taken_ms, self.layout_of_queue.tells),
-                    *([Content(), life] if life else []),
+                    *([Content(), line] if line else []),
                     Content.assemble("\n", ("body", "b $strong"), (f"  {encoding}", "$muted")),
                     body,
                 ]
@@ -269,14 +219,11 @@ class Board(View):
     def target(self) -> Target:
         """What a verb would act on."""
         pane = self.pane()
-        return Target(
-            self.ref,
-            pane.place.name,
-            () if pane.whole_place else tuple(pane.chosen()),
-            pane.whole_place,
-            self._queue,
-            pane.place.state,
-        )
+        expression = pane.expression if pane.whole_place else ""
+        is_whole = pane.whole_place and not expression
+        chosen = () if is_whole else pane.chosen()
+        state = pane.place.state
+        return Target(self.ref, pane.place.name, chosen, is_whole, self._queue, state, filter=expression)
 
     def second_line(self, width: int) -> chrome.Sides:
         """The queue's counts, and how fast it goes."""
@@ -291,8 +238,10 @@ class Board(View):
         self.query_one("#detail").set_class(is_dim, "-dimmed")
 
     def acted(self, ids: Collection[bytes]) -> None:
-        """Takes the marks off jobs that were acted on."""
+        """Takes the marks off jobs that were acted on; all that was found is looked for again."""
         pane = self.pane()
+        if pane.whole_place and pane.found is not None and ids:
+            self.anew()
         pane.whole_place = False
         pane.unmark(ids)
 
@@ -310,14 +259,47 @@ class Board(View):
         self._go(panes[(panes.index(self.pane()) + step) % len(panes)])
 
     def action_page(self, pages: int) -> None:
-        """Turns the page."""
-        self.pane().action_page(pages)
+        """Turns the page; behind the last one of a sample comes another sample."""
+        pane = self.pane()
+        if pages > 0 and pane.is_at_end and pane.page is not None and pane.page.of is not None and pane.found is None:
+            ref, place = pane.ref, pane.place.name
+            self.cockpit.ask(lambda engine: engine.layouts[ref.layout].next_sample(ref.queue, place), self._sampled)
+            pane.offset_wanted = 0
+            pane.another_list()
+        else:
+            pane.action_page(pages)
+
+    def _sampled(self, _answer: Answered) -> None:
+        self.look_again()
+
+    def action_zoom(self) -> None:
+        """One pane over the whole width, and back."""
+        self._is_zoomed = not self._is_zoomed
+        self._arrange()
+        self.call_after_refresh(self.look_again)
 
     def action_mark_all(self) -> None:
-        """Chooses the whole place, also what is not loaded."""
+        """Chooses the whole place, also what is not loaded; with a filter, all that it lets through."""
         self.pane().whole_place = not self.pane().whole_place
-        self._titles()
+        self.titles()
         self.app_keys_changed()
+
+    def step_job(self, step: int) -> Job | None:
+        """The job after the one under the cursor, or before it; the cursor goes there. None: it is the last loaded."""
+        pane = self.pane()
+        before = pane.cursor_id
+        pane.action_move(step)
+        job = pane.job()
+        return job if job is not None and job.id != before else None
+
+    def steps_back(self) -> bool:
+        """Esc: a scan, a filter, the zoom, one after the other."""
+        if super().steps_back():
+            return True
+        if self._is_zoomed:
+            self.action_zoom()
+            return True
+        return False
 
     def _go(self, pane: Pane) -> None:
         self._current = pane.place.name
@@ -344,24 +326,24 @@ class Board(View):
     def on_table_moved(self, _event: Table.Moved) -> None:
         """The detail follows the cursor."""
         self.app_keys_changed()
-        self._titles()
+        self.titles()
         if self.query_one("#detail").display:
             self.look_soon()
 
     def on_table_fitted(self, _event: Table.Fitted) -> None:
         """The frame says which rows are in sight."""
-        self._titles()
+        self.titles()
 
     def on_table_marked(self, _event: Table.Marked) -> None:
         """The frame says how many."""
-        self._titles()
+        self.titles()
         self.app_keys_changed()
 
     def on_table_wanted(self, event: Table.Wanted) -> None:
         """Another part of the list is needed."""
         if isinstance(event.table, Pane):
             event.table.offset_wanted, event.table.limit_wanted = event.offset, event.limit
-            self.look_again()
+            self.draw(event.table) if event.table.found is not None else self.look_again()
 
     def on_table_opened(self, event: Table.Opened) -> None:
         """Enter opens the job."""

@@ -1,17 +1,25 @@
-"""Changes: the half of the app that asks, sends verbs to the ticker, counts the answers and puts them into words."""
+"""Changes: the half of the app that asks, sends verbs to the ticker, counts the answers and puts them into words.
+
+`again.py` copies jobs, `bulk.py` asks about many of them, `dripping.py` does them slowly; all of them send from here.
+"""
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
 from textual.content import Content
 
 from rqtui import server, tick
 from rqtui.errors import UsageError
-from rqtui.model import Ref
-from rqtui.tui import acts, display, happened, help, keys
+from rqtui.model import Job, Ref
+from rqtui.tui import acts, display, happened, keys, questions
+from rqtui.tui.again import Again
+from rqtui.tui.bulk import Bulk
+from rqtui.tui.dripping import Dripping
 from rqtui.tui.overview import Overview
 from rqtui.tui.view import Target
 from rqtui.verbs import Field, Verb
@@ -21,27 +29,43 @@ if TYPE_CHECKING:
     from rqtui.tui.dialogs import Given, Values
 
 MANY = 500  # answers; a change of more shows how far it is
+TOO_SHORT_S = 0.5  # of a change, to measure how fast it went
+
+
+@dataclass(slots=True)
+class Batch:
+    """Requests that are told as one: `open` of them are under way. `refused` shows the form again with the reason."""
+
+    tally: acts.Tally
+    open: int = 0
+    error: str = ""
+    queues: list[Ref] = field(default_factory=list)
+    is_stopped: bool = False
+    refused: Callable[[str], None] | None = None
+    then: Callable[[acts.Tally], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class _Request:
-    """What was sent for a script, to send it again (a purge goes on) or to show its form again (it was refused)."""
+class Request:
+    """One verb on one queue: jobs, or with `place` all that stands there, or neither. Kept to send it again."""
 
-    verb: Verb
+    name: str
     ref: Ref
-    target: Target
     form: Values
-    given: Given | None
+    batch: Batch
+    jobs: Sequence[Job] = ()
+    place: str = ""
 
 
-class Changes:
+class Changes(Bulk, Dripping, Again):
     """A mixin of the app."""
 
-    _tallies: dict[tuple[str, Ref], acts.Tally]
-    _requests: dict[tuple[str, Ref], _Request]
+    _open: dict[tuple[str, Ref], deque[Request]]  # by what their answers are called, in the order they were sent
+    speeds: dict[str, float]  # jobs per second that a verb did here
 
     def _begin_changes(self) -> None:
-        self._tallies, self._requests = {}, {}
+        self._open, self.speeds = {}, {}
+        self._begin_dripping()
 
     @property
     def _app(self) -> Cockpit:
@@ -51,18 +75,23 @@ class Changes:
 
     def verb_for(self, key: str) -> Verb | None:
         """Which verb a key means for what is under the cursor; None when it can do nothing here."""
-        return acts.verb_for(self._app.layouts, key, self._app.target())
+        verb = acts.verb_for(self._app.layouts, key, self._app.target())
+        return None if verb is None or self._app.denial(verb.script or verb.name, self._app.target().ref) else verb
 
     def check_verb(self, key: str) -> bool | None:
         """Whether a verb's key works now: False hides it, None shows it grey."""
-        if self._app.settings.read_only:
+        if self._app.is_read_only:
             return False
-        if self._app.engine is None:
+        if self._app.engine is None or (self._app.view is not None and self._app.view.is_too_small):
             return None
-        if isinstance(self._app.view, Overview) and all(verb.scope == "job" for verb in keys.verbs_of(key)):
+        ref, is_overview = self._app.target().ref, isinstance(self._app.view, Overview)
+        if is_overview and all(verb.scope == "job" for verb in keys.verbs_of(key)):
             return False
-        ref = self._app.target().ref
-        if ref and not any(self._app.layouts[ref.layout].can(verb.name) for verb in keys.verbs_of(key)):
+        if ref is None and not is_overview and not self.verb_for(key):
+            return False
+        if ref and not any(self._app.layouts[ref.layout].can(v.script or v.name) for v in keys.verbs_of(key)):
+            return False
+        if ref and all(self._app.denial(v.script or v.name, ref) for v in keys.verbs_of(key)):
             return False
         if self._app.lost or self._app.snapshot is None:
             return None
@@ -71,30 +100,47 @@ class Changes:
     def offered(self) -> list[tuple[Verb, str]]:
         """The verbs that the palette has now, each with its script's first line."""
         target = self._app.target()
-        if self._app.settings.read_only or self._app.lost or target.ref is None:
+        if self._app.is_read_only or self._app.lost or target.ref is None:
             return []
         system = self._app.layouts[target.ref.layout]
+        ways = [verb for key in ("", *keys.VERB_KEYS) for verb in keys.verbs_of(key) if verb.script]
         return [
-            (v, _first_clause(system.scripts[v.name].summary))
-            for v in system.verbs()
-            if acts.offered(system, v, target)
+            (v, v.summary or _first_clause(system.scripts[v.name].summary))
+            for v in (*system.verbs(), *ways)
+            if acts.offered(system, v, target) and not self._app.denial(v.script or v.name, target.ref)
         ]
 
     # -- asking ---------------------------------------------------------------------------------------------------
 
     def action_verb(self, key: str) -> None:
         """Asks what has to be asked, and sends the verb."""
-        verb = self.verb_for(key)
-        if verb:
+        verb, view = self.verb_for(key), self._app.view
+        if verb and not (view and view.begins(verb)):
             self.begin(verb, self._app.target())
 
     def begin(self, verb: Verb, target: Target, *, is_chosen: bool = False) -> None:
         """The way from a verb to its request: a question where one is due, then the inbox."""
+        if not self.may_change():
+            return
+        if verb.script == "enqueue":
+            self.begin_copy(verb, target)
+            return
+        if acts.is_bulk(verb, target):
+            self.begin_bulk(verb, target)
+            return
         fields = self._fields(verb, target)
         if acts.asks_first(verb, target, bool(fields), is_chosen):
             self._ask(verb, target, fields)
         else:
             self._send(verb, target, None)
+
+    def may_change(self) -> bool:
+        """Whether anything can be changed now; says why not."""
+        if self._app.is_read_only or self._app.lost or self._app.engine is None:
+            why = "changes are not allowed here" if self._app.is_read_only else "Redis is away"
+            self._app.say(f"Nothing was changed: {why}.", "warning")
+            return False
+        return True
 
     def _fields(self, verb: Verb, target: Target) -> tuple[Field, ...]:
         fields = verb.form if target.ref is None else acts.fields(self._app.layouts[target.ref.layout], verb)
@@ -106,19 +152,23 @@ class Changes:
     def _ask(
         self, verb: Verb, target: Target, fields: tuple[Field, ...], given: Given | None = None, problem: str = ""
     ) -> None:
-        total = self._total(target)
-        named = target.ref.queue if target.ref and not any(field.name == "queue" for field in fields) else ""
         from rqtui.tui.dialogs import Question
 
+        total = self._total(target)
+        named = target.ref.queue if target.ref and not any(field.name == "queue" for field in fields) else ""
+        undo = self.undo_words(verb, target.ref, total, target.place) if target.ref else ""
+        url = server.mask(self._app.settings.url)
         dialog = Question(
-            display.safe(help.question(verb, target, total, named)),
-            help.question_lines(verb, target, total, server.mask(self._app.settings.url)),
+            display.safe(questions.title(verb, target, total, named)),
+            questions.lines(verb, target, total, url, undo),
             fields,
             verb.label,
             verb.danger,
             lambda values: self._check(verb, target, values),
             given.typed if given else None,
             problem,
+            bodies=given.bodies if given else None,
+            guard=self.guard(verb, [target.ref] if target.ref else []),
         )
 
         def decided(given: Given | None) -> None:
@@ -127,10 +177,24 @@ class Changes:
 
         self._app.push_screen(dialog, decided)
 
+    def undo_words(self, verb: Verb, ref: Ref, total: int, place: str) -> str:
+        """Whether `z` takes it back, in words."""
+        keeper = self._app.keeper
+        problem = keeper.problem if keeper else "nothing is kept in this session"
+        return questions.undo_words(self._app.layouts[ref.layout], verb, total, place, problem)
+
+    def guard(self, verb: Verb, refs: Sequence[Ref]) -> str:
+        """What has to be typed before a dangerous verb in a guarded profile: the queue's name; of several, the verb."""
+        if not (verb.danger and self._app.settings.is_guarded and refs):
+            return ""
+        return refs[0].queue if len(refs) == 1 else verb.name
+
     def _total(self, target: Target) -> int:
         snapshot = self._app.snapshot
         page = snapshot.page(target.ref, target.place) if snapshot and target.ref else None
-        return page.total if target.whole and page else len(target.jobs)
+        if target.whole and page:
+            return page.total if page.of is None else page.of
+        return len(target.jobs) or len(target.workers)
 
     def _check(self, verb: Verb, target: Target, values: Values) -> None:
         """Raises, in words, what no script would take; nothing is sent."""
@@ -142,7 +206,7 @@ class Changes:
             page = self._app.snapshot.page(target.ref, target.place)
             sample = page.jobs[:1] if page else ()
         for name, ref, form in parts:
-            if sample or verb.scope != "job":
+            if verb.scope != "worker" and (sample or verb.scope != "job"):
                 self._app.layouts[ref.layout].act_asks(name, ref.queue, sample, form)
 
     def _parts(self, verb: Verb, target: Target, values: Values) -> list[tuple[str, Ref, Values]]:
@@ -159,87 +223,140 @@ class Changes:
 
     def _send(self, verb: Verb, target: Target, given: Given | None) -> None:
         for name, ref, form in self._parts(verb, target, given.values if given else {}):
-            key = (name, ref)
-            self._requests[key] = _Request(verb, ref, target, form, given)
-            total = self._total(target) if verb.scope == "job" else 0
-            self._tallies.setdefault(key, acts.Tally(name, ref)).total += total
-            self._post_request(name, self._requests[key])
+            batch = Batch(acts.Tally(name, ref, self._total(target) if verb.scope == "job" else 0))
+            if given is not None:
+                batch.refused = self._again(verb, target, given, name)
+            if verb.scope == "worker":
+                self.send(*(Request(name, ref, {**form, "worker": each}, batch) for each in target.workers))
+            elif verb.scope == "job":
+                self.send(Request(name, ref, form, batch, target.jobs, target.place if target.whole else ""))
+            else:
+                self.send(Request(name, ref, form, batch))
 
-    def _post_request(self, name: str, request: _Request) -> None:
-        target, ticker = request.target, self._app.ticker
-        if target.whole and request.verb.scope == "job":
-            ticker.act_on_place(name, request.ref, target.place, request.form)
+    def _again(self, verb: Verb, target: Target, given: Given, name: str) -> Callable[[str], None]:
+        """Shows the part of a form that a script refused."""
+
+        def ask(reason: str) -> None:
+            names = {f.name for f in verb.form if (f.verb or verb.name) == name} | {"queue"}
+            fields = tuple(field for field in self._fields(verb, target) if field.name in names)
+            self._ask(verb, target, fields, given, reason)
+
+        return ask
+
+    def send(self, *requests: Request) -> None:
+        """Puts requests into the inbox; those of one batch are told as one."""
+        for request in requests:
+            self._open.setdefault((request.name, request.ref), deque()).append(request)
+            request.batch.open += 1
+            request.batch.queues.append(request.ref)
+            request.batch.tally.began_s = request.batch.tally.began_s or time.monotonic()
+        for request in requests:
+            self._post_request(request)
+
+    def _post_request(self, request: Request) -> None:
+        ticker = self._app.ticker
+        if request.place:
+            ticker.act_on_place(request.name, request.ref, request.place, request.form)
         else:
-            ticker.act(name, request.ref, target.jobs if request.verb.scope == "job" else (), request.form)
+            ticker.act(request.name, request.ref, request.jobs, request.form)
 
     def stop_changes(self) -> bool:
-        """Ends a change of many jobs between two chunks; False where there is none."""
-        if not self._is_busy():
-            return False
-        for key in self._tallies:
-            self._requests.pop(key, None)  # a purge does not go on
+        """Ends a change of many jobs between two chunks, and a drip; False where there is none."""
+        is_dripping = self.stop_drip()
+        if not self._busy():
+            return is_dripping
+        for batch in self._batches():
+            batch.is_stopped = True  # a purge does not go on
         self._app.ticker.cancel()
         return True
 
-    def _is_busy(self) -> bool:
-        return any(max(tally.seen, tally.moved) >= MANY for tally in self._tallies.values())
+    def _batches(self) -> list[Batch]:
+        return [request.batch for requests in self._open.values() for request in requests]
+
+    def _busy(self) -> Batch | None:
+        """The first batch of many answers that is under way."""
+        long = (b for b in self._batches() if max(b.tally.seen, b.tally.moved) >= MANY or b.tally.total > MANY)
+        return next(long, None)
 
     def progress(self) -> Content | None:
         """How far a change of many jobs is; None where there is none."""
-        for tally in self._tallies.values():
-            if max(tally.seen, tally.moved) >= MANY:
-                done = display.count(max(tally.seen, tally.moved), width=9)
-                of = f" of {display.count(tally.total, width=9)}" if tally.total else ""
-                return Content.assemble((f"{tally.verb} {done}{of}", "$accented"), ("  Esc stops", "$muted"))
-        return None
+        batch = self._busy()
+        if batch is None:
+            return self.drip_progress()
+        tally = batch.tally
+        done = max(tally.seen, tally.moved)
+        words = f"{tally.verb} {display.count(done, width=9)}"
+        if tally.total:
+            words += f" of {display.count(tally.total, width=9)}"
+            left = max(0, tally.total - done)
+            words += f" · {questions.about(left / tally.per_s(time.monotonic()))} left" if done and left else ""
+        return Content.assemble((words, "$accented"), ("  Esc stops", "$muted"))
 
     # -- answers --------------------------------------------------------------------------------------------------
 
     def acted(self, message: tick.Acted) -> None:
         """Counts outcomes; at the end of a request says what became of it."""
         key = (message.verb, message.ref)
-        tally = self._tallies.setdefault(key, acts.Tally(message.verb, message.ref))
-        tally.add(message.outcomes)
+        requests = self._open.setdefault(key, deque())
+        if not requests:  # sent past this half of the app
+            requests.append(Request(*key, {}, Batch(acts.Tally(*key), 1, "", [message.ref])))
+        request, batch = requests[0], requests[0].batch
+        batch.tally.add(message.outcomes)
         if not message.is_last:
             self._app.show_keys()
             return
-        if self._goes_on(key, message, tally):
+        if self._goes_on(request, message):
             return
-        self._tallies.pop(key, None)
-        request = self._requests.pop(key, None)
-        if message.verb == "enqueue" and tally.moved:
-            # Only now: a name must not be written for a job that was refused.
-            self._app.ticker.call(key, lambda engine: engine.announce(message.ref))
-        refused = message.error if not tally.seen else (tally.sentence_of_refusal() if tally.is_refused else "")
-        if refused and request and request.given and self._app.screen is self._app.view:
-            names = {f.name for f in request.verb.form if (f.verb or request.verb.name) == message.verb}
-            fields = tuple(f for f in self._fields(request.verb, request.target) if f.name in {*names, "queue"})
-            self._ask(request.verb, request.target, fields, request.given, refused)
-            return
-        self._tell(message, tally)
-        for view in self._app._views():
-            view.acted(tally.ids)
+        requests.popleft()
+        if not requests:
+            del self._open[key]
+        batch.open -= 1
+        batch.error = batch.error or message.error
+        if not batch.open:
+            self._finish(batch)
         self._app.show_keys()
 
-    def _goes_on(self, key: tuple[str, Ref], message: tick.Acted, tally: acts.Tally) -> bool:
+    def _goes_on(self, request: Request, message: tick.Acted) -> bool:
         """A purge takes a chunk per call, until nothing is left."""
-        request = self._requests.get(key)
-        left = tally.last.values.get("left") if tally.last else None
-        if message.verb != "purge" or message.error or request is None or not left:
+        batch = request.batch
+        left = batch.tally.last.values.get("left") if batch.tally.last else None
+        if message.verb != "purge" or message.error or batch.is_stopped or not left:
             return False
-        tally.last = None
-        self._post_request(message.verb, request)
+        batch.tally.last = None
+        self._post_request(request)
         self._app.show_keys()
         return True
 
-    def _tell(self, message: tick.Acted, tally: acts.Tally) -> None:
-        words = tally.sentence() if tally.seen or not message.error else ""
-        if message.error:
-            self._app.say(message.error, "error")
+    def _finish(self, batch: Batch) -> None:
+        tally = batch.tally
+        if tally.verb == "enqueue" and tally.moved:
+            # Only now: a name must not be written for a job that was refused.
+            self._app.ticker.call(("announce", tally.ref), lambda engine: engine.announce(tally.ref))
+        lasted_s = time.monotonic() - tally.began_s
+        if tally.seen > MANY and lasted_s > TOO_SHORT_S:
+            self.speeds[tally.verb] = tally.per_s(time.monotonic())
+        refused = batch.error if not tally.seen else (tally.sentence_of_refusal() if tally.is_refused else "")
+        if refused and batch.refused and self._app.screen is self._app.view:
+            batch.refused(refused)
+            return
+        if batch.then and tally.moved:
+            batch.then(tally)
+        self.tell(tally, batch.error, batch.queues)
+        for view in self._app._views():
+            view.acted(tally.ids)
+
+    def tell(self, tally: acts.Tally, error: str, queues: Sequence[Ref]) -> None:
+        """Says what became of a change, and writes it down."""
+        words = tally.sentence() if tally.seen or not error else ""
+        if error:
+            self._app.say(error, "error")
         if words:
             self._app.say(words, "information" if tally.moved else "warning")
-        told = words.partition(": ")[2] or message.error
-        self._app.changes.append(happened.Entry(time.time(), message.verb, message.ref.queue, display.safe(told)))
+        told = words.removeprefix(f"{tally.verb}: ") or error
+        names = list(dict.fromkeys(ref.queue for ref in queues)) or [tally.ref.queue]
+        queue = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+        self._app.changes.append(happened.Entry(time.time(), tally.verb, queue, display.safe(told)))
+        self._app.note(tally, error, [*queues, tally.ref])
 
 
 def _first_clause(summary: str) -> str:

@@ -99,6 +99,9 @@ class Status:
     cost: str = ""
     short_cost: str = ""
     is_lost: bool = False
+    badge: str = ""
+    profile: str = ""
+    is_guarded: bool = False
 
 
 def status_line(status: Status, loops: Mapping[str, tuple[Loop, bool]] | None, width: int) -> Sides:
@@ -107,7 +110,9 @@ def status_line(status: Status, loops: Mapping[str, tuple[Loop, bool]] | None, w
     def left(url: str, words: str) -> Content:
         hue = "$state-dead" if status.is_lost else "$state-ready"
         said = (f"  {words}" if words else "", "$state-dead" if status.is_lost else "$muted")
-        return Content.assemble(("● ", hue), (url, "$strong"), said)
+        badge = (f" {status.badge} ", f"b $ground on {'$state-dead' if status.is_guarded else '$accented'}")
+        before = Content.assemble(badge, " ") if status.badge else Content()
+        return Content.assemble(before, ("● ", hue), (url, "$strong"), said)
 
     def right(is_short: bool, cost: str) -> Content:
         if status.is_lost:
@@ -119,20 +124,21 @@ def status_line(status: Status, loops: Mapping[str, tuple[Loop, bool]] | None, w
         return Content("  " if is_short else "   ").join(pieces)
 
     url = display.safe(status.url)
-    bare = url.partition("://")[2] or url
-    return first_that_fits(
-        (
-            (left(url, status.words), right(False, status.cost)),
-            (left(url, status.words), right(True, status.short_cost)),
-            (left(url, status.short_words), right(False, status.short_cost)),
-            (left(url, status.short_words), right(True, status.short_cost)),
-            (left(bare, status.short_words), right(True, status.short_cost)),
-            (left(bare, status.short_words), right(True, "")),
-            (left(display.elide_middle(bare, 24), status.short_words), right(True, "")),
-            (left(display.elide_middle(bare, 24), "" if not status.is_lost else status.short_words), right(True, "")),
-        ),
-        width,
+    bare = status.profile or url.partition("://")[2] or url
+    url = f"{status.profile}  {url}" if status.profile else url
+    short, cost = status.short_words, status.short_cost
+    elided = display.elide_middle(bare, 24)
+    steps = (
+        (url, status.words, False, status.cost),
+        (url, status.words, True, cost),
+        (url, short, False, cost),
+        (url, short, True, cost),
+        (bare, short, True, cost),
+        (bare, short, True, ""),
+        (elided, short, True, ""),
+        (elided, short if status.is_lost else "", True, ""),
     )
+    return first_that_fits(((left(url, said), right(is_short, cost)) for url, said, is_short, cost in steps), width)
 
 
 def loop_words(name: str, loop: Loop, is_on: bool, is_short: bool) -> Content:
@@ -206,12 +212,13 @@ def _counts(queue: Queue, has_words: bool) -> Content:
     return Content("   " if has_words else "").join(pieces)
 
 
-def totals_line(number: int, rate: Rate, right: str) -> Sides:
-    """The second line on the overview: what all queues do together."""
+def totals(number: int, rate: Rate, found: int | None = None) -> Content:
+    """What all queues do together, for the second line on the overview; `found` of them fit a filter."""
     share = 100 * rate.failed_s / (rate.out_s + rate.failed_s) if rate.failed_s else 0.0
     failing = (f"{share:.1f} %", "$state-dead") if share else (display.ZERO, "$data")
-    left = Content.assemble(
-        (f"{display.count(number)} {'queue' if number == 1 else 'queues'}", "b $strong"),
+    several = f"{display.count(number) if number else 'no'} {'queue' if number == 1 else 'queues'}"
+    return Content.assemble(
+        (several if found is None else f"{display.count(found)} of {several}", "b $strong"),
         ("   in ", "$muted"),
         display.rate(rate.in_s),
         ("   out ", "$muted"),
@@ -219,7 +226,6 @@ def totals_line(number: int, rate: Rate, right: str) -> Sides:
         ("   failing ", "$muted"),
         failing,
     )
-    return left, Content.styled(right, "$muted")
 
 
 # -- below ------------------------------------------------------------------------------------------------------------

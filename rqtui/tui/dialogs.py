@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import json
+import dataclasses
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from textual.app import ComposeResult
+from textual.app import ComposeResult, SuspendNotSupported
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
-from textual.widgets import Button, Checkbox, Input, Label, Static, TextArea
+from textual.widget import Widget
+from textual.widgets import Button, Checkbox, Input, Label, Static
 
-from rqtui import durations
+from rqtui import drip, durations
 from rqtui.errors import RqtuiError, UsageError
-from rqtui.tui import display
+from rqtui.tui import display, editing, questions
+from rqtui.tui.editing import HINT, BodyEditor
 from rqtui.verbs import Field
 
 Values = dict[str, object]
@@ -31,10 +33,16 @@ class Given:
 
     values: Values
     typed: Mapping[str, str]
+    bodies: Mapping[str, bytes] = dataclasses.field(default_factory=dict)
 
 
-class Tick(Checkbox):
-    """A checkbox that can be read without colours."""
+class Tick(Checkbox, inherit_bindings=False):
+    """A checkbox that can be read without colours; Enter means yes to the whole form, as it does in every field."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("space", "toggle_button", show=False, id="tick.toggle"),
+        Binding("enter", "screen.enter", show=False, id="tick.enter"),
+    ]
 
     def render(self) -> Content:
         """`[x] label` or `[ ] label`, as wide as Textual's own."""
@@ -44,9 +52,10 @@ class Tick(Checkbox):
 class Question(ModalScreen["Given | None"]):
     """Asks before a change: what, how many, where, what is lost; with the verb's form. None means no.
 
-    A dangerous question has its focus on Cancel. Bad input is said in the dialog, and nothing is sent: `check` gets
-    the values before they are returned and raises what is wrong with them. `typed` and `problem` show a form again
-    that Redis refused.
+    A dangerous question has its focus on Cancel, and with `guard` that word has to be typed before yes can be said.
+    Bad input is said in the dialog, and nothing is sent: `check` gets the values before they are returned and raises
+    what is wrong with them. `typed`, `bodies` (raw) and `problem` show a form that was filled in, or that Redis
+    refused. The focus begins in the first of the `own` fields; in none where there are none.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -54,8 +63,16 @@ class Question(ModalScreen["Given | None"]):
         Binding("y", "accept", "yes", show=False, id="dialog.yes"),
         Binding("left,up", "app.focus_previous", show=False, id="dialog.previous"),
         Binding("right,down", "app.focus_next", show=False, id="dialog.next"),
+        Binding("pageup", "scroll(-5)", show=False, id="dialog.page-up"),
+        Binding("pagedown", "scroll(5)", show=False, id="dialog.page-down"),
+        Binding("ctrl+e", "editor", show=False, priority=True, id="dialog.editor"),
+        Binding("ctrl+r", "tidy", show=False, priority=True, id="dialog.tidy"),
     ]
     AUTO_FOCUS = ""
+    DEFAULT_CSS = """
+    Question #above, Question #fields { height: auto; scrollbar-size-vertical: 1; }
+    Question #buttons Button:disabled { color: $muted; text-opacity: 60%; }
+    """
 
     def __init__(
         self,
@@ -67,48 +84,96 @@ class Question(ModalScreen["Given | None"]):
         check: Callable[[Values], None] = lambda _values: None,
         typed: Mapping[str, str] | None = None,
         problem: str = "",
+        *,
+        bodies: Mapping[str, bytes] | None = None,
+        guard: str = "",
+        own: int | None = None,
     ) -> None:
         super().__init__()
-        self._title, self._lines, self._fields = title, lines, fields
+        self._title, self._lines, self._fields = title, list(lines), fields
         self._yes, self._is_danger, self._check = yes, is_danger, check
         self._typed, self._first_problem = dict(typed or {}), problem
+        self._bodies, self._guard = dict(bodies or {}), guard
+        self._own = len(fields) if own is None else own
+        self._is_about_body = False
 
     def compose(self) -> ComposeResult:
-        """Title, words, a row per field, the two buttons."""
+        """Title, words, a row per field, the word to type, the two buttons."""
         with Vertical(id="dialog", classes="danger" if self._is_danger else "") as dialog:
             dialog.border_title = Content(f" {self._title} ")
-            dialog.border_subtitle = Content(" y yes   n no " if not self._fields else " Enter yes   Esc no ")
-            if self._lines:
+            dialog.border_subtitle = Content(self._subtitle())
+            with VerticalScroll(id="above", can_focus=False):
                 yield Static(Content("\n").join(self._lines), id="words")
             if self._fields:
                 with VerticalScroll(id="fields", can_focus=False, classes="below" if self._lines else ""):
-                    for field in self._fields:
-                        yield from _row(field, self._typed.get(field.name, field.default))
+                    for each in self._fields:
+                        yield from self._row(each)
+            if self._guard:
+                with Horizontal(id="guard"):
+                    yield Label(Content(f"type {display.fit(display.safe(self._guard), 20).rstrip()}"))
+                    yield Input(placeholder="to go on", id="guard-word", compact=True)
             yield Static("", id="problem")
             with Horizontal(id="buttons"):
-                yield Button(Content(self._yes), id="yes", compact=True)
+                yield Button(Content(self._yes), id="yes", compact=True, disabled=bool(self._guard))
                 yield Button("cancel", id="no", compact=True)
+
+    def _row(self, field: Field) -> ComposeResult:
+        value = self._typed.get(field.name, field.default)
+        if field.kind in _BODIES:
+            raw = self._bodies.get(field.name, value.encode("utf-8", "surrogateescape"))
+            yield BodyEditor(field.name, field.label, raw, field.kind == "body")
+        else:
+            yield from _row(field, value)
+
+    def _subtitle(self) -> str:
+        if any(field.kind in _BODIES for field in self._fields):
+            return f" {HINT}  Esc no "
+        return " y yes   n no " if not self._fields and not self._guard else " Enter yes   Esc no "
 
     def on_mount(self) -> None:
         """The focus stands where Enter does no harm."""
         self._fit()
-        inputs = self.query("Input, TextArea, Checkbox")
         if self._first_problem:
             self._say(self._first_problem)
-        first = inputs.first() if inputs else self.query_one("#yes")
         # At once: `focus()` would wait for the next turn, and a key that follows N closely would come too early.
-        self.set_focus(self.query_one("#no") if self._is_danger and not self._first_problem else first)
+        self.set_focus(self._first())
+
+    def _first(self) -> Widget:
+        if self._is_danger and not self._first_problem:
+            return self.query_one("#no")
+        for field in self._fields[: self._own]:
+            if field.kind not in _BODIES or not self.query_one(f"#body-{field.name}").has_class("-raw"):
+                return self.query_one(f"#field-{field.name}")
+        return self.query_one("#no" if self._guard else "#yes")
 
     def on_resize(self) -> None:
         """The buttons stay in sight, however low the terminal is."""
         self._fit()
 
+    def show_lines(self, lines: Sequence[Content]) -> None:
+        """Other words above the form: a count goes on."""
+        self._lines = list(lines)
+        if self.is_mounted and self.query("#words"):
+            self.query_one("#words", Static).update(Content("\n").join(self._lines))
+            self._fit()
+
     def _fit(self) -> None:
+        """Words and form share the rows between title and buttons; the form keeps three, or all it needs."""
+        room = self.app.size.height - 5 - 2 * bool(self._guard)  # frame, buttons, the word to type, a problem
+        inner = questions.room(self.app.size.width)
+        words = sum(max(1, -(-line.cell_length // inner)) for line in self._lines)
+        bodies = sum(1 for field in self._fields if field.kind in _BODIES)
+        body = max(4, min(_body_rows(self._bodies), room - words - len(self._fields)))
+        rows = len(self._fields) - bodies + bodies * body
+        gap = bool(self._lines) and bool(self._fields)
+        form = min(rows, max(room - words - gap, 3, room - 6))
+        above = max(1, min(words, room - form - gap)) if self._lines else 0
+        self.query_one("#above").styles.height = above
+        self.query_one("#dialog").border_subtitle = Content(" PgDn more  " * (above < words) + self._subtitle())
         if self._fields:
-            body = any(field.kind in _BODIES for field in self._fields)
-            rows = len(self._fields) + (5 if body else 0)
-            room = self.app.size.height - 7 - len(self._lines) - bool(self._lines)
-            self.query_one("#fields").styles.height = max(2, min(rows, room))
+            self.query_one("#fields").styles.height = max(2, min(form, room - gap - bool(self._lines)))
+        for editor in self.query(BodyEditor):
+            editor.styles.height = body
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
         """Yes checks the form; no does nothing."""
@@ -117,26 +182,70 @@ class Question(ModalScreen["Given | None"]):
         else:
             self.action_accept()
 
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Yes can be said once the word is typed."""
+        if event.input.id == "guard-word":
+            self.query_one("#yes", Button).disabled = event.value.strip() != self._guard
+
     def on_input_submitted(self) -> None:
-        """Enter in a field means yes, except where danger wants the button."""
-        if self._is_danger:
+        """Enter in a field."""
+        self.action_enter()
+
+    def action_enter(self) -> None:
+        """It means yes, except where danger wants the button."""
+        if self._is_danger and self.query_one("#yes", Button).disabled:
+            self.query_one("#guard-word").focus()
+        elif self._is_danger:
             self.query_one("#yes").focus()
         else:
             self.action_accept()
 
+    def on_body_editor_checked(self, event: BodyEditor.Checked) -> None:
+        """What is wrong with a body is said while it is typed; what was said of something else stays."""
+        if event.problem or self._is_about_body:
+            self._say(event.problem)
+            self._is_about_body = bool(event.problem)
+
+    def action_scroll(self, lines: int) -> None:
+        """Scrolls the words above."""
+        self.query_one("#above").scroll_relative(y=lines, animate=False)
+
+    def action_tidy(self) -> None:
+        """A line per member, in every body."""
+        for editor in self.query(BodyEditor):
+            editor.tidy()
+
+    def action_editor(self) -> None:
+        """Gives the terminal to the person's editor, with the body; what comes back is checked like what is typed."""
+        editors = self.query(BodyEditor)
+        if not editors:
+            return
+        body = editors.first()
+        try:
+            words = editing.command()
+            with self.app.suspend():
+                made = editing.edited(body.current(), body.suffix, words)
+        except SuspendNotSupported:
+            self._say("this terminal cannot be handed to an editor.")
+        except UsageError as error:
+            self._say(str(error))
+        else:
+            body.replace(made)
+        self.app.refresh(repaint=True, layout=True)
+
     def action_accept(self) -> None:
         """Takes what was typed, when all of it can be taken."""
+        if self._guard and self.query_one("#guard-word", Input).value.strip() != self._guard:
+            self._say(f"type {self._guard} first: this is where it counts.")
+            self.query_one("#guard-word").focus()
+            return
         values: Values = {}
-        typed: dict[str, str] = {}
         for field in self._fields:
-            widget = self.query_one(f"#field-{field.name}")
-            raw = widget.text if isinstance(widget, TextArea) else getattr(widget, "value", "")
-            typed[field.name] = str(raw) if field.kind != "bool" else ("x" if raw else "")
             try:
-                value = read(field, raw)
+                value = self._value(field)
             except UsageError as error:
                 self._say(f"{field.label}: {error}")
-                widget.focus()
+                self.query_one(f"#field-{field.name}").focus()
                 return
             if value is not None:
                 values[field.name] = value
@@ -145,30 +254,47 @@ class Question(ModalScreen["Given | None"]):
         except RqtuiError as error:
             self._say(str(error))
             return
-        self.dismiss(Given(values, typed))
+        self.dismiss(self._given(values))
+
+    def _value(self, field: Field) -> object | None:
+        if field.kind in _BODIES:
+            return self.query_one(f"#body-{field.name}", BodyEditor).raw()
+        return read(field, getattr(self.query_one(f"#field-{field.name}"), "value", ""))
+
+    def _given(self, values: Values) -> Given:
+        typed, bodies = {}, {}
+        for field in self._fields:
+            if field.kind in _BODIES:
+                bodies[field.name] = self.query_one(f"#body-{field.name}", BodyEditor).current()
+                continue
+            raw = getattr(self.query_one(f"#field-{field.name}"), "value", "")
+            typed[field.name] = str(raw) if field.kind != "bool" else ("x" if raw else "")
+        return Given(values, typed, bodies)
 
     def _say(self, words: str) -> None:
         problem = self.query_one("#problem", Static)
         problem.update(Content(display.safe(words)))
-        problem.display = True
+        problem.display, self._is_about_body = bool(words), False
+
+
+def _body_rows(bodies: Mapping[str, bytes]) -> int:
+    """As many rows as a body has lines, and two to write in."""
+    return 3 + max((raw[:4096].count(b"\n") + len(raw[:4096]) // 70 for raw in bodies.values()), default=3)
 
 
 def read(field: Field, raw: object) -> object | None:
     """What was typed as the script's argument; None when nothing was; UsageError in words when it cannot be."""
     if field.kind == "bool":
         return True if raw else None
-    text = str(raw)
-    if field.kind == "body":
-        return _json(text)
-    if field.kind == "bytes":
-        return text.encode("utf-8", "surrogateescape")
-    text = text.strip()
+    text = str(raw).strip()
     if not text:
         if field.name == "queue":
             raise UsageError("say which.")
         return None
     if field.kind == "duration":
         return durations.parse(text, "it")
+    if field.kind == "rate":
+        return drip.rate(text)
     if field.kind == "int":
         if not _INTEGER.fullmatch(text):
             raise UsageError(f'"{display.elide_middle(display.safe(text), 30)}" is not a whole number.')
@@ -176,30 +302,12 @@ def read(field: Field, raw: object) -> object | None:
     return text
 
 
-def _json(text: str) -> bytes:
-    def no_number(word: str) -> object:
-        raise ValueError(f"{word} is no JSON number")
-
-    try:
-        json.loads(text, parse_constant=no_number, parse_int=str)  # str: an integer of 5000 digits is fine
-        return text.encode("utf-8", "surrogateescape")
-    except RecursionError:
-        raise UsageError("it is nested too deep.") from None
-    except ValueError as error:
-        raise UsageError(f"not JSON: {error}.") from None
-
-
 def _row(field: Field, value: str) -> ComposeResult:
     name = f"field-{field.name}"
     if field.kind == "bool":
         yield Tick(Content(field.label), bool(value), id=name, compact=True)
         return
-    hint = {"duration": "90s, 5m, 2h, 3d", "int": "a number"}.get(field.kind, "")
-    if field.kind in _BODIES:
-        how = "JSON" if field.kind == "body" else "as it is"
-        yield Label(Content(f"{field.label} ({how}; Tab leaves it)"))
-        yield TextArea(value, id=name, tab_behavior="focus", compact=True)
-        return
+    hint = {"duration": "90s, 5m, 2h, 3d", "int": "a number", "rate": "at once; or 5/s, 90/m"}.get(field.kind, "")
     with Horizontal(classes="row"):
         yield Label(Content(field.label))
         yield Input(value, placeholder=hint, id=name, compact=True)

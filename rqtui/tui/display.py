@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from rich.cells import cell_len, set_cell_size
 
-from rqtui.tui.body import MASK, BodyView, body_view, mask_text
+from rqtui.tui.body import MASK, BodyView, also_mask, body_view, is_secret, mask_text, secrets, viewers
 from rqtui.tui.safe import safe, safe_lines
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "ZERO",
     "BodyView",
     "age",
+    "also_mask",
     "body_view",
     "cell_len",
     "clock",
@@ -31,6 +32,7 @@ __all__ = [
     "duration",
     "elide_middle",
     "fit",
+    "is_secret",
     "job_id",
     "lease_bar",
     "mask_text",
@@ -38,10 +40,12 @@ __all__ = [
     "rate",
     "safe",
     "safe_lines",
+    "secrets",
     "share_bar",
     "short_count",
     "size",
     "sparkline",
+    "viewers",
     "wrap",
 ]
 

@@ -28,6 +28,7 @@ class FilterLine(Input):
 
     def __init__(self, hint: str) -> None:
         super().__init__(placeholder=hint, id="filter-line", compact=True, select_on_focus=False)
+        self.can_focus = False  # while it is closed: with nothing else to focus, it would swallow every key
         self._past: list[str] = []
         self._at = 0
 
@@ -41,6 +42,7 @@ class FilterLine(Input):
         self.value, self.cursor_position = text, len(text)
         self._at = len(self._past)
         self.add_class("-open")
+        self.can_focus = True
         self.focus()
 
     def close(self, remember: str = "") -> None:
@@ -48,6 +50,7 @@ class FilterLine(Input):
         if remember and remember not in self._past[-1:]:
             self._past.append(remember)
         self.remove_class("-open")
+        self.can_focus = False
 
     def action_leave(self) -> None:
         """Esc."""

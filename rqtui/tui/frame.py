@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from textual.content import Content
 
-from rqtui import server
-from rqtui.tui import chrome, display, keys
+from rqtui import server, tick
+from rqtui.tui import chrome, display, keys, plain
 
 if TYPE_CHECKING:
     from rqtui.tui.app import Cockpit
@@ -29,15 +30,21 @@ class Frame:
         if view is None or not view.is_drawn or not self._held.is_running:
             return
         width = self._held.size.width - 2
-        shown = None if self._held.settings.read_only else self._held.shown_loops()
+        shown = None if self._held.is_read_only else self._held.shown_loops()
         second = view.second_line(width)
         if self._held.lost and self._held.snapshot:
             second = (Content.styled(display.safe(self._held.lost.error), "$state-dead"), Content())
         view.header.show(chrome.status_line(self._status(), shown, width), second)
+        view.set_class(self._held.settings.is_guarded, "-guarded")
         if self._held.demo:
             view.strip.show(self._strip(width))
 
     def _status(self) -> chrome.Status:
+        settings = self._held.settings
+        badge, profile = display.safe(settings.badge), display.safe(settings.profile)
+        return replace(self._connection(), badge=badge, profile=profile, is_guarded=settings.is_guarded)
+
+    def _connection(self) -> chrome.Status:
         url = server.mask(self._held.settings.url)
         if self._held.lost:
             now = time.monotonic()
@@ -48,14 +55,32 @@ class Frame:
         systems = ", ".join(sorted({ref.layout for ref in self._held.refs})) or "native"
         number = f"{len(self._held.refs)} {'queue' if len(self._held.refs) == 1 else 'queues'}"
         cost = self._held.snapshot.cost
-        spent, every = display.duration(cost.ms), f"{self._held.ticker.interval_s:g} s"
+        calls = f"{cost.commands} {'call' if cost.commands == 1 else 'calls'}"
+        spent, every = display.duration(cost.ms), self._every()
+        worked = f"~{display.duration(max(0.0, cost.ms - cost.rtt_ms))} + RTT {display.duration(cost.rtt_ms)}"
         return chrome.Status(
             url,
             f"{systems} · {number}",
             number,
-            f"{cost.commands} {'call' if cost.commands == 1 else 'calls'} · {spent} / {every}",
+            f"{calls} · {worked if cost.rtt_ms else spent} / {every}",
             f"{spent}/{every}",
         )
+
+    def _every(self) -> str:
+        """How long it is between two pictures, and why, where it is longer than asked for."""
+        ticker = self._held.ticker
+        if ticker.is_resting:
+            return f"{ticker.interval_s * tick.RESTING:g} s, resting"
+        is_wider = ticker.wait_s > ticker.interval_s * 1.05
+        return f"{ticker.wait_s:.1f} s, widened" if is_wider else f"{ticker.interval_s:g} s"
+
+    def on_app_blur(self) -> None:
+        """The terminal is not in sight, where it tells."""
+        self._held.ticker.rest(True)
+
+    def on_app_focus(self) -> None:
+        """It is again."""
+        self._held.ticker.rest(False)
 
     def _strip(self, width: int) -> chrome.Sides:
         if self._held.demo is None:
@@ -84,11 +109,14 @@ class Frame:
             if state is not False:
                 verb = self._held.verb_for(key) or self._named(key)
                 group = (rare if verb.fixed else usable) if state else grey
-                group.append((key, verb.label, bool(state)))
+                group.append((keys.key(key), verb.label, bool(state)))
+        spell = plain.spelled if self._held.settings.is_ascii else str
         looks = [
-            (keys.shown(look.keys.split(",")[0]), look.label, True)
+            (spell(keys.key(look.id)), look.label, True)
             for look in keys.LOOKS
-            if look.in_footer and (not look.screens or view.NAME in look.screens)
+            if look.in_footer
+            and (not look.screens or view.NAME in look.screens)
+            and (look.id != "undo" or self._held.can_undo)
         ]
         width = self._held.size.width - 2
         view.footer.show(chrome.keys_line([*usable, *looks[:-2], *rare, *grey], looks[-2:], self._mode(), width))
@@ -103,9 +131,9 @@ class Frame:
     def _mode(self) -> Content:
         if self._held.lost:
             return Content.styled("Redis is away: no changes", "$state-dead")
-        if self._held.settings.read_only:
+        if self._held.is_read_only:
             return Content.styled("read-only", "$state-ready")
-        return self._held.progress() or Content.styled("write", "$accented")
+        return self._held.progress() or Content.styled(self._held.mode_words(), "$accented")
 
 
 def _strip_keys(controls: Iterable[keys.Control]) -> list[tuple[str, str]]:

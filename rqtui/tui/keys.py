@@ -6,7 +6,9 @@ controls of its strip; a test proves that no key is taken twice on one screen an
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import unicodedata
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -44,7 +46,8 @@ class Control(Protocol):
 
 
 _LISTS = ("overview", "board")
-_TABLES = (*_LISTS, "workers", "kinds", "errors", "events", "operations")  # views whose middle is a table
+_TABLES = (*_LISTS, "workers", "kinds", "errors", "error", "events", "operations")  # views whose middle is a table
+_SORTED = ("overview", "workers", "kinds", "errors")
 LOOKS: tuple[Look, ...] = (
     Look("move", "j,k", "", "move", "down, up; the arrows too"),
     Look("ends", "g,G", "", "ends", "the first, the last; Home and End too", _TABLES),
@@ -52,6 +55,7 @@ LOOKS: tuple[Look, ...] = (
     Look("open", "enter", "", "open", "open what is under the cursor", _TABLES, True),
     Look("back", "escape", "back", "back", "one step back; stops a change of many jobs"),
     Look("quit", "q", "quit_or_back", "back", "back; on the overview: quit"),
+    Look("undo", "z", "undo", "undo", "take back the last change made here, or the one under the cursor", (), True),
     Look("place", "1,2,3,4,5", "screen.place", "place", "scheduled, ready, reserved, done, dead", ("board",)),
     Look("next_pane", "tab,l", "screen.pane(1)", "next", "the next place", ("board",)),
     Look("previous_pane", "shift+tab,h", "screen.pane(-1)", "previous", "the place before", ("board",)),
@@ -71,7 +75,17 @@ LOOKS: tuple[Look, ...] = (
         _TABLES,
         True,
     ),
-    Look("sort", "s", "screen.sort", "sort", "sort the queues otherwise", ("overview",), True),
+    Look("zoom", "plus", "screen.zoom", "zoom", "one place over the whole width, and back", ("board",)),
+    Look("search", "slash", "screen.filter", "search", "look for text or /re/ in the body", ("job",), True),
+    Look(
+        "next_match", "n", "screen.next_match", "next", "the next that the last filter lets through", ("board", "job")
+    ),
+    Look("job_before", "left_square_bracket", "screen.page(-1)", "previous", "the job before in the list", ("job",)),
+    Look("job_after", "right_square_bracket", "screen.page(1)", "next", "the next job in the list", ("job",)),
+    Look("viewer", "v", "screen.viewer", "view as", "the body as JSON or msgpack, as text, in hex", ("job",), True),
+    Look("whole", "enter", "", "whole body", "fetch a body that is too long to be shown at once", ("job",)),
+    Look("sort", "s", "screen.sort", "sort", "sort the rows otherwise", _SORTED, True),
+    Look("group", "quotation_mark", "screen.group", "group", "queues by the beginning of their names", ("overview",)),
     Look("reveal", "c", "screen.reveal", "in clear", "show what is masked in the body, and back", ("job",), True),
     Look("dispatcher", "comma", "toggle_loop('dispatch')", "dispatcher", "dispatcher on or off"),
     Look("reaper", "full_stop", "toggle_loop('reap')", "reaper", "reaper on or off"),
@@ -85,11 +99,24 @@ LOOKS: tuple[Look, ...] = (
     Look("loops", "t", "open_view('loops')", "loops", "dispatcher and reaper: steps, lag, who is next"),
     Look("redis", "i", "open_view('redis')", "Redis", "the server: memory, clients, slow commands, warnings"),
     Look("operations", "o", "open_view('operations')", "operations", "every change made here, and their export"),
-    Look("freeze", "p", "screen.freeze", "freeze", "let the rows stand while the counters run", _LISTS),
+    Look("widen", "quotation_mark", "screen.widen", "all queues", "this queue, or all of them", _SORTED[1:], True),
+    Look(
+        "save", "s", "screen.save", "save", "write the operations into files: Markdown and JSON", ("operations",), True
+    ),
+    Look(
+        "freeze",
+        "p",
+        "screen.freeze",
+        "freeze",
+        "let the rows stand while the counters run",
+        (*_LISTS, *_SORTED[1:], "events"),
+    ),
+    Look("next_failure", "n", "screen.next_failure", "next failure", "the next older failure", ("events",), True),
     Look("refresh", "r", "refresh_now", "refresh", "take a new picture now, look for new queues"),
     Look("slower", "minus", "interval(2)", "slower", "refresh half as often"),
     Look("faster", "equals_sign", "interval(0.5)", "faster", "refresh twice as often"),
     Look("demo", "d", "demo", "demo", "what to try in this demo, and what to watch", (), False, True),
+    Look("copy", "y", "copy_as", "copy", "copy as: id, JSON, redis-cli, Python, body; or the list"),
     Look("palette", "colon,ctrl+p", "command_palette", "palette", "every command, the rare ones too", (), True),
     Look("help", "question_mark", "help", "keys", "this page", (), True),
 )
@@ -112,6 +139,7 @@ SHOWN = {
     "right_parenthesis": ")",
     "exclamation_mark": "!",
     "underscore": "_",
+    "percent_sign": "%",
     "space": "␣",
     "enter": "⏎",
     "escape": "Esc",
@@ -124,6 +152,19 @@ SHOWN = {
 _ON_THE_BOARD = ("next_pane", "previous_pane")
 _NAMES = {sign: name for name, sign in SHOWN.items()}
 VERB_KEYS: tuple[str, ...] = tuple(dict.fromkeys(verb.key for verb in VERBS if verb.key))
+_PARTS = {  # rows that stand for several bindings, or for one of the table's
+    "move": ("table.down", "table.up"),
+    "ends": ("table.first", "table.last"),
+    "screenful": ("table.page-down", "table.page-up"),
+    "open": ("table.open",),
+    "mark": ("table.mark",),
+    "mark_range": ("table.range",),
+    "mark_loaded": ("table.mark-loaded",),
+    "unmark": ("table.unmark-all",),
+    "whole": ("job.whole",),
+    "place": tuple(f"place_{number}" for number in range(1, 6)),
+}
+_mapped: dict[str, str] = {}  # what the config file says otherwise, by binding id: a person has one keyboard
 
 
 def bindings() -> list[Binding]:
@@ -172,4 +213,47 @@ def looks(*, with_demo: bool = False) -> list[Look]:
 
 def shown(keys: str) -> str:
     """Keys as a person reads them: `comma` is `,`."""
-    return " ".join(SHOWN.get(key, key) for key in keys.split(","))
+    return " ".join(map(_sign, keys.split(",")))
+
+
+def _sign(key: str) -> str:
+    if key in SHOWN or len(key) == 1:
+        return SHOWN.get(key, key)
+    with suppress(KeyError):
+        return unicodedata.lookup(key.replace("_", " "))
+    return "+".join(part if len(part) == 1 and "+" not in key else part.capitalize() for part in key.split("+"))
+
+
+# -- under the keymap of the config file ------------------------------------------------------------------------------
+
+
+def take(keymap: Mapping[str, str]) -> None:
+    """From now on these bindings have other keys; `keymap.checked` made the map."""
+    _mapped.clear()
+    _mapped.update(keymap)
+
+
+def ids_of(look: Look) -> tuple[str, ...]:
+    """The ids of the bindings that a row stands for."""
+    return _PARTS.get(look.id, (look.id,))
+
+
+def keys_of(look: Look) -> str:
+    """The keys of a row as they are now."""
+    ids = ids_of(look)
+    if not any(id in _mapped for id in ids):
+        return look.keys
+    if len(ids) == 1:
+        return _mapped[ids[0]]
+    return ",".join(_mapped.get(id, key) for id, key in zip(ids, look.keys.split(","), strict=True))
+
+
+def key(id: str) -> str:
+    """The key to press now for a look, a verb, or what stands on a letter: `key("filter")`, `key("pause")`."""
+    if look := _BY_ID.get(id):
+        return shown(keys_of(look).split(",")[0])
+    letter = next((verb.key for verb in VERBS if id in (verb.name, verb.key) and verb.key), id)
+    return shown(_mapped.get(f"verb_{letter}", letter).split(",")[0])
+
+
+_BY_ID = {look.id: look for look in LOOKS}

@@ -1,45 +1,65 @@
-"""The overview: every queue a row, and below them, where there is room, what happened lately."""
+"""The overview: every queue a row, or every group of them, and below, where there is room, what happened lately."""
 
 from __future__ import annotations
+
+import time
+from collections.abc import Collection
 
 from textual.app import ComposeResult
 from textual.content import Content
 from textual.events import Resize
 from textual.widgets import Static
 
+from rqtui import filters
+from rqtui.errors import UsageError
 from rqtui.model import Focus, Queue, Rate, Ref, Snapshot
-from rqtui.tui import chrome, happened, queues
+from rqtui.tui import chrome, display, groups, happened, queues
+from rqtui.tui.groups import Group
 from rqtui.tui.rows import Piece, Row
 from rqtui.tui.table import Table
 from rqtui.tui.view import Target, View
+from rqtui.unspoken import sentence
 
 AT_ONCE = 100  # queues counted per tick; of more, those in sight and some of the others in turn
-IN_TURN = 100  # a thousand queues: 3 ms of the server per tick, each counted anew within 20 s
+IN_TURN = 50  # a thousand queues: each counted anew within 40 s, for half a percent of a core
 WITH_HAPPENED = 30  # rows of a terminal
 HAPPENED = 5  # lines of it
+EMPTY = "no queues yet: N adds a job, or point rqtui at another Redis"
+NO_MATCH = "no queue fits the filter: / changes it, Esc in it clears it"
 
 
 class Overview(View):
     """All queues of this Redis."""
 
     NAME = "overview"
+    FILTER_HINT = "a part of a name, a system or a verdict; /regular expression/ and !not"
+    DEFAULT_CSS = """
+    Overview #unspoken { height: auto; max-height: 2; padding: 0 2; color: $muted; display: none; }
+    Overview #unspoken.-dimmed { text-opacity: 60%; }
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.sort = queues.SORTS[0]
+        self._filter_now = filters.parse("")
+        self._is_grouped = False
+        self._unfolded: set[str] = set()
         self._known: dict[Ref, Queue] = {}
         self._rates: dict[Ref, Rate] = {}
-        self._order: list[Ref] = []
-        self._by_id: dict[str, Ref] = {}
-        self._rows: dict[Ref, tuple[object, Row]] = {}
+        self._shown: list[Group] = []  # in their order; a queue that stands alone is a group without a prefix
+        self._keys: dict[Ref, tuple[object, ...]] = {}
+        self._by_id: dict[str, Ref | Group] = {}
+        self._rows: dict[str, tuple[object, Row]] = {}
+        self._before: dict[Ref, Queue] = {}  # as they were when the rows began to stand
+        self._frozen_s = 0.0
         self._turn = 0
-        self._is_narrow = False
+        self._shape = queues.Shape()
         self._text = Content()
 
     def compose_view(self) -> ComposeResult:
-        """The table, and what happened."""
-        empty = "no queues yet: N adds a job, or point rqtui at another Redis"
-        yield Table(queues.columns(False), empty=empty, id="queues")
+        """The table, which other systems are here, and what happened."""
+        yield Table(queues.columns(self._shape), empty=EMPTY, id="queues")
+        yield Static("", id="unspoken", markup=False)
         with Static("", id="happened", classes="pane") as pane:
             pane.border_title = Content(" what happened ")
 
@@ -61,9 +81,10 @@ class Overview(View):
 
     def _arrange(self) -> None:
         width, height = self.app.size
-        if (width < queues.NARROW) != self._is_narrow:
-            self._is_narrow = not self._is_narrow
-            self._table.set_columns(queues.columns(self._is_narrow))
+        shape = queues.shape(width, self.cockpit.refs)
+        if shape != self._shape:
+            self._shape = shape
+            self._table.set_columns(queues.columns(shape))
             self._rows.clear()
         self.query_one("#happened").display = height >= WITH_HAPPENED
 
@@ -75,9 +96,10 @@ class Overview(View):
             return Focus(tuple(refs))
         known = set(refs)
         first, last = self._table.in_sight
-        seen = [ref for ref in self._order[first:last] if ref in known]
+        rows = [self._by_id[str(row.id)] for row in self._table.rows[first:last] if str(row.id) in self._by_id]
+        seen = [ref for row in rows for ref in (row.refs if isinstance(row, Group) else (row,)) if ref in known]
         turn = [refs[(self._turn + step) % len(refs)] for step in range(IN_TURN)]
-        return Focus(tuple(dict.fromkeys([*seen, *turn])))
+        return Focus(tuple(dict.fromkeys([*seen[:AT_ONCE], *turn])))
 
     def show(self, snapshot: Snapshot) -> None:
         """Draws what is known of every queue, in the order of the sort."""
@@ -87,40 +109,122 @@ class Overview(View):
         known = {**self._known, **counted}
         self._known = {ref: known[ref] for ref in refs if ref in known}
         self._rates.update(snapshot.rates)
-        if not self.is_frozen:
-            self._order = sorted(refs, key=self._sort_key)
-            self._by_id = {str(ref): ref for ref in self._order}
-            self._rows = {ref: self._rows[ref] for ref in self._order if ref in self._rows}
-        self._draw()
+        if not self.is_frozen and self._is_out_of_order(refs, counted):
+            self._order()
+        self._draw(counted)
         if len(refs) > AT_ONCE:  # the next picture is about others
             self._turn = (self._turn + IN_TURN) % len(refs)
 
-    def _sort_key(self, ref: Ref) -> tuple[object, ...]:
-        return queues.sort_key(self.sort, ref, self._known.get(ref))
+    def _is_out_of_order(self, refs: list[Ref], counted: Collection[Ref]) -> bool:
+        """Whether what was counted may stand elsewhere now: to sort a thousand queues takes as long as to count 50."""
+        is_simple = not self._is_grouped and not self._filter_now.terms and len(refs) == len(self._keys)
+        return not is_simple or any(self._keys.get(ref) != self._sort_key(ref) for ref in counted)
 
-    def _draw(self) -> None:
-        self._table.update([self._row(ref) for ref in self._order])
+    def _order(self) -> None:
+        """Which rows there are now, and in which order."""
+        refs = [ref for ref in self.cockpit.refs if self._fits(ref)]
+        self._keys = {ref: self._sort_key(ref) for ref in refs}
+        refs.sort(key=self._keys.__getitem__)
+        if self._is_grouped:
+            self._shown = groups.grouped(refs)
+            self._shown.sort(key=self._group_key)
+        else:
+            self._shown = [Group("", (ref,)) for ref in refs]
+        self._by_id = {}
+        for group in self._shown:
+            if group.prefix:
+                self._by_id[group.id] = group
+            if not group.prefix or group.prefix in self._unfolded:
+                self._by_id.update((str(ref), ref) for ref in group.refs)
+        self._rows = {id: self._rows[id] for id in self._by_id if id in self._rows}
+
+    def _fits(self, ref: Ref) -> bool:
+        if not self._filter_now.terms:
+            return True
+        queue = self._known.get(ref)
+        text = f"{ref.queue} {ref.layout} {queue.verdict.text if queue else ''}"
+        return all(bool(term.pattern.search(text)) != term.is_negated for term in self._filter_now.terms)
+
+    def _sort_key(self, ref: Ref) -> tuple[object, ...]:
+        return queues.sort_key(self.sort, ref.queue, self._known.get(ref), self._rates.get(ref))
+
+    def _group_key(self, group: Group) -> tuple[object, ...]:
+        return queues.sort_key(self.sort, group.prefix or group.refs[0].queue, *self._sum(group))
+
+    def _sum(self, group: Group) -> tuple[Queue | None, Rate | None]:
+        """What a group counts together; one queue alone counts for itself."""
+        if not group.prefix:
+            return self._known.get(group.refs[0]), self._rates.get(group.refs[0])
+        known = [self._known[ref] for ref in group.refs if ref in self._known]
+        return groups.total(group, known), groups.rate([self._rates[ref] for ref in group.refs if ref in self._rates])
+
+    # -- drawing ------------------------------------------------------------------------------------------------------
+
+    def _draw(self, counted: Collection[Ref] | None = None) -> None:
+        """Draws all rows; only queues that were `counted` can look otherwise (None: all, for something else is)."""
+        self._say_empty()
+        rows, fresh = (self._rows, counted) if counted is not None else ({}, ())
+        self._table.update(
+            [
+                rows[id][1] if id in rows and isinstance(shown, Ref) and shown not in fresh else self._row(id, shown)
+                for id, shown in self._by_id.items()
+            ]
+        )
         self._say()
         self.show_happened()
 
-    def _row(self, ref: Ref) -> Row:
-        """The line of a queue, made anew only when what it shows is another: there may be a thousand."""
-        facts = (self._known.get(ref), self._rates.get(ref))
-        made = self._rows.get(ref)
+    def _row(self, id: str, shown: Ref | Group) -> Row:
+        """A line, made anew only when what it shows is another: there may be a thousand."""
+        if isinstance(shown, Group):
+            sign = "▾" if shown.prefix in self._unfolded else "▸"
+            label: Piece | str = f"{sign} {display.safe(shown.prefix)}"
+            queue, rate = self._sum(shown)
+        else:
+            is_member = self._is_grouped and f"\0{groups.prefix(shown.queue)}" in self._by_id
+            label = ("    " if is_member else "  " if self._is_grouped else "") + display.safe(shown.queue)
+            queue, rate = self._known.get(shown), self._rates.get(shown)
+        facts = (label, queues.facts(queue, rate), self._since(shown))
+        made = self._rows.get(id)
         if made is None or made[0] != facts:
-            made = self._rows[ref] = (facts, queues.row(ref, *facts, self._is_narrow))
+            system = shown.system if isinstance(shown, Group) else shown.layout
+            made = self._rows[id] = (facts, queues.line(id, label, system, queue, rate, self._shape, facts[2]))
         return made[1]
 
+    def _since(self, shown: Ref | Group | None) -> queues.Since | None:
+        """What came and went while the rows stand; None while they do not. `shown` None: of all queues."""
+        if not self.is_frozen:
+            return None
+        refs = shown.refs if isinstance(shown, Group) else (shown,) if shown else tuple(self._known)
+        changed = [
+            queues.changed(self._before[ref], self._known[ref])
+            for ref in refs
+            if ref in self._before and ref in self._known
+        ]
+        return queues.Since(sum(each.came for each in changed), sum(each.went for each in changed))
+
     def _say(self) -> None:
-        """Of the queue under the cursor: the whole verdict, for where the column cuts it, and its system, likewise."""
-        ref = self.ref()
-        system = self.cockpit.system_of(ref) if ref and self._is_narrow else ""
+        """Of the row under the cursor: the whole verdict, for where the column cuts it, and its system, likewise."""
+        shown = self._under_cursor()
+        ref = shown if isinstance(shown, Ref) else None
+        system = self.cockpit.system_of(ref) if ref and self._shape.is_narrow else ""
         named = [Piece(f"{ref} ", "muted")] if system else []
-        self._table.set_title(Piece(" queues ", "strong"), *named)
-        queue = self._known.get(ref) if ref else None
-        frozen = [Piece(" frozen: p ", "accented")] if self.is_frozen else []
+        filtered = [Piece(f"/{self.filter_text} ", "accented")] if self.filter_text else []
+        self._table.set_title(Piece(" queues ", "strong"), *filtered, *named)
+        queue = self._sum(shown if isinstance(shown, Group) else Group("", (shown,)))[0] if shown else None
+        frozen = [Piece(" frozen: p goes on ", "accented")] if self.is_frozen else []
         said = queues.verdict(queue) if queue and queue.findings else ()
         self._table.set_subtitle(*frozen, *([Piece(" "), *said, Piece(" ")] if said else []))
+
+    def _say_empty(self) -> None:
+        """Which systems are here that rqtui does not speak: where the rows would be, or at the foot."""
+        engine = self.cockpit.engine
+        words = sentence(engine.unspoken) if engine else ""
+        is_alone = bool(words) and not self.cockpit.refs
+        self._table.empty = NO_MATCH if self._filter_now.terms and self.cockpit.refs else words if is_alone else EMPTY
+        foot = self.query_one("#unspoken", Static)
+        foot.display = bool(words) and not is_alone
+        if foot.display and str(foot.content) != words:
+            foot.update(words)
 
     def show_happened(self) -> None:
         """What the loops and this screen did lately."""
@@ -132,44 +236,112 @@ class Overview(View):
             self._text = text
             pane.update(text, layout=False)
 
-    def second_line(self, _width: int) -> chrome.Sides:
-        """What all queues do together, and the sort."""
+    def second_line(self, width: int) -> chrome.Sides:
+        """What all queues do together, and the sort; while the rows stand, what came and went since."""
         rates = [self._rates[ref] for ref in self._known if ref in self._rates]
-        total = Rate(sum(r.in_s for r in rates), sum(r.out_s for r in rates), sum(r.failed_s for r in rates))
-        return chrome.totals_line(len(self.cockpit.refs), total, f"s sort: {self.sort}")
+        number, found = len(self.cockpit.refs), sum(len(group.refs) for group in self._shown)
+        left = chrome.totals(number, groups.rate(rates), found if self.filter_text else None)
+        since = self._since(None)
+        if since is None:
+            grouped = f'"{" groups on" if self._is_grouped else " groups"}'
+            rights = (f"{grouped}   s sort: {self.sort}", f"s sort: {self.sort}", f"s: {self.sort}", "")
+            return chrome.first_that_fits([(left, Content.styled(words, "$muted")) for words in rights], width)
+        age = display.age((time.time() - self._frozen_s) * 1000)
+        ran = Content.assemble((f"in {age}  ", "$muted"), (f"+{since.came} −{since.went}", "b $accented"))
+        return left, ran
+
+    def _under_cursor(self) -> Ref | Group | None:
+        return self._by_id.get(str(self._table.cursor_id))
 
     def ref(self) -> Ref | None:
-        """The queue under the cursor."""
-        return self._by_id.get(str(self._table.cursor_id))
+        """The queue under the cursor; none on a group."""
+        shown = self._under_cursor()
+        return shown if isinstance(shown, Ref) else None
 
     def target(self) -> Target:
         """The queue under the cursor, for the verbs on queues."""
         ref = self.ref()
         return Target(ref, queue=self._known.get(ref) if ref else None)
 
+    def scope(self) -> tuple[Ref, ...]:
+        """The queue under the cursor, or those of the group."""
+        shown = self._under_cursor()
+        return shown.refs if isinstance(shown, Group) else (shown,) if shown else ()
+
     def dim(self, is_dim: bool) -> None:
         """The connection is lost, or back."""
         self._table.dimmed = is_dim
-        self.query_one("#happened").set_class(is_dim, "-dimmed")
+        for id in ("#happened", "#unspoken"):
+            self.query_one(id).set_class(is_dim, "-dimmed")
+
+    # -- the filter ---------------------------------------------------------------------------------------------------
+
+    def filtered(self, expression: str) -> None:
+        """Shows only the queues that fit."""
+        self._filter_now = _parsed(expression)
+        self.filter_text = expression
+        self._redraw()
+
+    def filter_typed(self, expression: str) -> None:
+        """As it is being typed; while it cannot be read, the rows stay as they are."""
+        try:
+            self._filter_now = _parsed(expression.strip())
+        except UsageError:
+            return
+        self._redraw()
 
     # -- keys and events ------------------------------------------------------------------------------------------
 
     def action_sort(self) -> None:
         """The next sort."""
         self.sort = queues.SORTS[(queues.SORTS.index(self.sort) + 1) % len(queues.SORTS)]
-        self._order.sort(key=self._sort_key)
+        self._redraw()
+
+    def action_group(self) -> None:
+        """Groups the queues by the beginning of their names, or no more; the cursor stays with what it was on."""
+        shown = self._under_cursor()
+        self._is_grouped = not self._is_grouped
+        self._redraw()
+        group = next((each for each in self._shown if isinstance(shown, Ref) and shown in each.refs), None)
+        if isinstance(shown, Group):
+            self._table.move_to(str(shown.refs[0]))
+        elif group and group.prefix and str(shown) not in self._by_id:
+            self._table.move_to(group.id)
+
+    def action_freeze(self) -> None:
+        """Lets the rows stand while the counters run, and back."""
+        self._before, self._frozen_s = dict(self._known), time.time()
+        super().action_freeze()
+        self._redraw()
+
+    def _redraw(self) -> None:
+        self._order()
         self._draw()
         self.cockpit.show_header()
+        if len(self.cockpit.refs) > AT_ONCE:
+            self.look_soon()  # others may be in sight now
 
     def on_table_opened(self, _event: Table.Opened) -> None:
-        """Enter opens the board."""
-        ref = self.ref()
-        if ref:
-            self.cockpit.open_board(ref)
+        """Enter opens the board of a queue, and folds or unfolds a group."""
+        shown = self._under_cursor()
+        if isinstance(shown, Group):
+            self._unfolded ^= {shown.prefix}
+            self._redraw()
+        elif shown:
+            self.cockpit.open_board(shown)
 
     def on_table_moved(self, _event: Table.Moved) -> None:
         """Other keys may apply to another queue."""
         self._say()
         self.app_keys_changed()
-        if len(self._order) > AT_ONCE:
+        if len(self.cockpit.refs) > AT_ONCE:
             self.look_soon()  # others may be in sight now
+
+
+def _parsed(expression: str) -> filters.Filter:
+    """The filter of queues; raises UsageError, also for a field, which only jobs have."""
+    made = filters.parse(expression)
+    field = next((term.field for term in made.terms if term.field), "")
+    if field:
+        raise UsageError(f"{field}: is for jobs; queues are filtered by name, system and verdict.")
+    return made

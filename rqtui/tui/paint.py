@@ -85,7 +85,7 @@ class Painter:
         if before is None or before.row is None or now.row is None or before._replace(row=now.row) != now:
             return whole
         old, new = before.row, now.row
-        if (old.style, old.tint, len(old.cells)) != (new.style, new.tint, len(new.cells)):
+        if (old.style, old.tint, old.is_gone, len(old.cells)) != (new.style, new.tint, new.is_gone, len(new.cells)):
             return whole
         placed = [(x, slot) for x, slot in self._placed(now.width) if slot.column < len(new.cells)]
         changed = [(x, slot.width) for x, slot in placed if old.cells[slot.column] != new.cells[slot.column]]

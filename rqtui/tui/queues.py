@@ -1,6 +1,13 @@
-"""Queues as rows of the overview."""
+"""Queues as rows of the overview: which columns there are at which width, and what stands in each.
+
+Pure functions from counted queues to cells. A group of queues is shown by the same row, made of their sum
+(`groups.py`).
+"""
 
 from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 from rqtui.model import Queue, Rate, Ref, State
 from rqtui.tui import display
@@ -8,56 +15,92 @@ from rqtui.tui.rows import Cell, Column, Piece, Row
 
 _SEVERITY = {"ok": "state-ready", "warning": "state-reserved", "critical": "state-dead", "unknown": "muted"}
 _ORDER = {"critical": 0, "warning": 1, "unknown": 2, "ok": 3}
-SORTS = ("worst first", "name", "ready", "dead")
-SHARE = 12
+SORTS = ("worst first", "name", "ready", "dead", "oldest", "out")
+SHARE, BAR, LONG_BAR = 12, 30, 44  # cells: a thin line, and bars with the counts in them
 SPARK = 10
 NARROW = 110  # cells of a terminal; below it numbers are short, so that the verdict can be read
+_BARS = ((220, LONG_BAR), (176, BAR))  # from how many cells of a terminal on there is room for which
+_SYSTEM = 14  # cells that the column of systems takes; without it there is room for other things
 _SHORT = {State.SCHEDULED: "sched", State.RESERVED: "resvd"}
-_DROP = {State.SCHEDULED: 3, State.READY: 0, State.RESERVED: 2, State.DONE: 6, State.DEAD: 1}
+_DROP = {State.SCHEDULED: 3, State.READY: 0, State.RESERVED: 2, State.DONE: 8, State.DEAD: 1}
 
 
-def columns(is_narrow: bool) -> tuple[Column, ...]:
-    """The columns of the overview; the cells are the same in both."""
+class Shape(NamedTuple):
+    """What decides about the columns: short numbers, one system for all, how wide the bar of states is."""
+
+    is_narrow: bool = False
+    is_one_system: bool = False
+    bar: int = SHARE
+
+
+class Since(NamedTuple):
+    """What came and went since the rows stand still."""
+
+    came: int = 0
+    went: int = 0
+
+
+def shape(width: int, refs: Collection[Ref]) -> Shape:
+    """The columns for a terminal of `width` cells and these queues."""
+    is_one = len({ref.layout for ref in refs}) < 2
+    room = width + (_SYSTEM if is_one else 0)
+    return Shape(width < NARROW, is_one, next((bar for least, bar in _BARS if room >= least), SHARE))
+
+
+def columns(shape: Shape) -> tuple[Column, ...]:
+    """The columns of the overview; that of the systems only where there are several."""
     numbers = (
         Column(
             state,
-            _SHORT.get(state, state) if is_narrow else state,
-            6 if is_narrow else max(8, len(state)),
+            _SHORT.get(state, state) if shape.is_narrow else state,
+            6 if shape.is_narrow else max(7, len(state)),
             align="right",
             drop=_DROP[state],
         )
         for state in State
     )
     return (
-        Column("queue", "queue", 12, weight=2, style="strong"),
-        Column("layout", "system", 12, drop=8, style="muted"),
+        Column("queue", "queue", 12 if shape.is_narrow else 15, weight=2, style="strong"),
+        *(() if shape.is_one_system else (Column("layout", "system", 12, drop=9, style="muted"),)),
         *numbers,
-        Column("share", "share", SHARE, drop=7),
+        Column("share", "states" if shape.bar > SHARE else "share", shape.bar, drop=7),
         Column("rate", "out", 6, align="right", drop=5),
-        Column("spark", "trend", SPARK, drop=9, style="muted"),
+        Column("spark", "trend", SPARK, drop=10, style="muted"),
         Column("oldest", "oldest", 6, align="right", drop=4, style="muted"),
+        Column("workers", "wrk" if shape.is_narrow else "workers", 3 if shape.is_narrow else 7, align="right", drop=6),
         Column("verdict", "verdict", 24, weight=5),
     )
 
 
-def row(ref: Ref, queue: Queue | None, rate: Rate | None, is_narrow: bool) -> Row:
-    """The line of a queue; one that was not counted yet says so."""
-    name = display.safe(ref.queue)
+def line(
+    id: str, label: Cell, system: str, queue: Queue | None, rate: Rate | None, shape: Shape, since: Since | None = None
+) -> Row:
+    """The line of a queue, or of a group of them as if it were one; `since`: what changed while the rows stand."""
+    named = (label,) if shape.is_one_system else (label, system)
     if queue is None:
-        blank = [""] * (len(State) + 4)
-        return Row(str(ref), (name, ref.layout, *blank, Piece("not counted yet", "muted")))
+        blank = [""] * (len(State) + 5)
+        return Row(id, (*named, *blank, Piece("not counted yet", "muted")))
     known = rate or Rate()
     cells: tuple[Cell, ...] = (
-        name,
-        ref.layout,
-        *(_count(queue, state, 6 if is_narrow else 8) for state in State),
-        _share(queue),
+        *named,
+        *(_count(queue, state, 6 if shape.is_narrow else 7) for state in State),
+        _states(queue, shape.bar),
         Piece(display.rate(known.out_s), "muted" if not known.out_s else ""),
         display.sparkline(known.history[-SPARK:], SPARK) if any(known.history) else "",
         display.age(queue.oldest_ready_ms),
-        verdict(queue),
+        _workers(queue),
+        (*changes(since), *verdict(queue)),
     )
-    return Row(str(ref), cells)
+    return Row(id, cells)
+
+
+def facts(queue: Queue | None, rate: Rate | None) -> tuple[object, ...]:
+    """All of a queue that its line shows: while it is the same, so is the line."""
+    if queue is None:
+        return ()
+    known = rate or Rate()
+    trend = known.history[-SPARK:] if any(known.history) else ()
+    return queue.counts, queue.workers, queue.verdict, display.age(queue.oldest_ready_ms), known.out_s, trend
 
 
 def verdict(queue: Queue) -> tuple[Piece, ...]:
@@ -66,15 +109,36 @@ def verdict(queue: Queue) -> tuple[Piece, ...]:
     return Piece("● ", _SEVERITY[queue.verdict.severity]), said
 
 
-def sort_key(sort: str, ref: Ref, queue: Queue | None) -> tuple[object, ...]:
+def changes(since: Since | None) -> tuple[Piece, ...]:
+    """`+312 −290`, and nothing where nothing changed."""
+    if since is None or not any(since):
+        return ()
+    parts = [f"{sign}{display.short_count(n)}" for sign, n in (("+", since.came), ("−", since.went)) if n]
+    return (Piece(" ".join(parts) + "  ", "accented"),)
+
+
+def changed(before: Queue, now: Queue) -> Since:
+    """What came and went between two counts; of a system that does not count it, how many more or fewer there are."""
+    if {"in", "out"} <= set(now.counters):
+        came, went = (max(0, now.counters[name] - before.counters.get(name, 0)) for name in ("in", "out"))
+        return Since(came, went)
+    more = sum(count.count for count in now.counts) - sum(count.count for count in before.counts)
+    return Since(max(0, more), max(0, -more))
+
+
+def sort_key(sort: str, name: str, queue: Queue | None, rate: Rate | None = None) -> tuple[object, ...]:
     """Where a queue stands under the sort of that name."""
     if queue is None:
-        return (9, 0, ref.queue)
+        return (9, 0, name)
     if sort in ("ready", "dead"):
-        return (0, -queue.count_in(State(sort)), ref.queue)
+        return (0, -queue.count_in(State(sort)), name)
+    if sort == "oldest":
+        return (0, -(queue.oldest_ready_ms or 0), name)
+    if sort == "out":
+        return (0, -(rate or Rate()).out_s, name)
     if sort == "worst first":
-        return (_ORDER[queue.verdict.severity], 0, ref.queue)
-    return (0, 0, ref.queue)
+        return (_ORDER[queue.verdict.severity], 0, name)
+    return (0, 0, name)
 
 
 def _count(queue: Queue, state: State, width: int) -> Cell:
@@ -86,6 +150,36 @@ def _count(queue: Queue, state: State, width: int) -> Cell:
     return Piece(text, f"state-{state}" if number else "muted")
 
 
-def _share(queue: Queue) -> Cell:
-    parts = display.share_bar([(c.state, c.count) for c in queue.counts if c.state is not State.DONE], SHARE)
+def _workers(queue: Queue) -> Cell:
+    if queue.workers is None:
+        return Piece("", "muted")
+    return Piece(str(queue.workers) if queue.workers else display.ZERO, "" if queue.workers else "muted")
+
+
+def _states(queue: Queue, width: int) -> Cell:
+    """The shares of the states as one thin line; where there is room, as a bar with the counts in it."""
+    numbers = [(state, queue.count_in(state)) for state in State]
+    if width > SHARE:
+        return tuple(Piece(text, f"state-{state}") for state, text in bar(numbers, width))
+    parts = display.share_bar([(state, number) for state, number in numbers if state is not State.DONE], width)
     return tuple(Piece(text, f"state-{state}") for state, text in parts)
+
+
+def bar(numbers: Sequence[tuple[State, int]], width: int) -> list[tuple[State, str]]:
+    """Parts of `width` cells together, `12 ━━━━━ 3 ━━`, in proportion as far as every count has room.
+
+    Each begins with its count and ends with a blank, so that they stand apart without colours too.
+    """
+    present = [(state, number, display.short_count(number)) for state, number in numbers if number > 0]
+    total = sum(number for _state, number, _text in present)
+    least = [len(text) + 3 for _state, _number, text in present]
+    if sum(least) > width or not present:
+        return display.share_bar(numbers, width)
+    cells = [max(low, width * number // total) for low, (_state, number, _text) in zip(least, present, strict=True)]
+    while sum(cells) != width:  # the part with the most to give gives, or takes what is left over
+        at = max(range(len(cells)), key=lambda at: cells[at] - least[at])
+        cells[at] += 1 if sum(cells) < width else -1
+    return [
+        (state, f"{text} {'━' * (size - len(text) - 2)} ")
+        for (state, _number, text), size in zip(present, cells, strict=True)
+    ]

@@ -49,12 +49,13 @@ class Column:
 @dataclass(frozen=True, slots=True)
 class Row:
     """One line: `cells` in the order of all columns (also of the hidden ones); `style` is the default of its cells,
-    `tint` a style whose background the line takes."""
+    `tint` a style whose background the line takes. One that `is_gone` is in the list no more, but still shown."""
 
     id: Id
     cells: tuple[Cell, ...]
     style: str = ""
     tint: str = ""
+    is_gone: bool = False
 
 
 class Slot(NamedTuple):

@@ -6,20 +6,21 @@ other systems are served when a person says so (`,` and `.` on the queue), or fr
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from textual.content import Content
-
 from rqtui import server
-from rqtui.tui import display, help
+from rqtui.model import Ref
+from rqtui.tui import display
 
 if TYPE_CHECKING:
     from rqtui.engine import Engine
     from rqtui.loops import Loop
-    from rqtui.model import Ref
     from rqtui.tui.app import Cockpit
 
 LOOPS = {"dispatch": "dispatcher", "reap": "reaper"}
+IDLE = 30  # queues with nothing to do that a loop looks at per round; the others have their turn
 _DOES = {"dispatch": "falls due", "reap": "expires"}
 
 
@@ -39,18 +40,64 @@ class Served:
         return cast("Cockpit", self)
 
     def _make_loops(self, engine: Engine) -> None:
+        if self._owner.is_read_only:
+            return
+        self._new_loops(engine)
+        for loop in self.loops.values():
+            loop.start()
+
+    def offer_loops(self, engine: Engine) -> None:
+        """Changes are on from now on: loops may run, and do when somebody starts them."""
+        self._new_loops(engine)
+        self._toggled = {(verb, None) for verb in LOOPS}
+
+    def withdraw_loops(self) -> None:
+        """Changes are off: no loop runs."""
+        for loop in self.loops.values():
+            loop.stop(0)
+        self.loops.clear()
+
+    def _new_loops(self, engine: Engine) -> None:
         from rqtui import loops
 
-        if self._owner.settings.read_only:
-            return
         for verb, name in LOOPS.items():
             client = server.connect(self._owner.settings.url, client_name=f"rqtui-{name}")
 
-            def refs(verb: str = verb) -> list[Ref]:
-                return [ref for ref in engine.refs if self.is_served(verb, ref) or self._is_stepping(verb, ref)]
+            self.loops[verb] = loops.Loop(
+                name,
+                loops.mover(
+                    verb,
+                    client,
+                    engine.layouts,
+                    self._refs_of(verb, engine),
+                    most_idle=IDLE,
+                    urgent=partial(self._late, verb),
+                ),
+            )
 
-            self.loops[verb] = loops.Loop(name, loops.mover(verb, client, engine.layouts, refs))
-            self.loops[verb].start()
+    def _refs_of(self, verb: str, engine: Engine) -> Callable[[], list[Ref]]:
+        """What names the queues of a loop, made anew only when something changed: it is asked once a second."""
+        made: list[Ref] = []
+        among: list[Ref] | None = None
+        of: tuple[object, ...] = ()
+
+        def refs() -> list[Ref]:
+            nonlocal made, among, of
+            known, now = engine.refs, (frozenset(self._toggled), frozenset(self._stepping))
+            if known is not among or now != of:  # the list is replaced when there are others, never changed
+                made = [ref for ref in known if self.is_served(verb, ref) or self._is_stepping(verb, ref)]
+                among, of = known, now
+            return made
+
+        return refs
+
+    def _late(self, verb: str) -> set[Ref]:
+        """The queues of the last picture in which a loop has work; all of them, for a step that a person asked for."""
+        if any(stepped == verb for stepped, _ref in self._stepping):
+            return set(self._owner.refs)
+        snapshot = self._owner.snapshot
+        queues = snapshot.queues if snapshot else ()
+        return {Ref(q.layout, q.name) for q in queues if (q.overdue if verb == "dispatch" else q.expired)}
 
     def is_served(self, verb: str, ref: Ref) -> bool:
         """Whether this screen's loop takes that queue along while it runs."""
@@ -86,6 +133,8 @@ class Served:
         self._toggled ^= {(verb, ref)}
         where = f" for {ref.queue}" if ref else ""
         is_on = self.is_served(verb, ref) if ref is not None else (verb, None) not in self._toggled
+        layout = ref.layout if ref else ""
+        self._owner.journal.note(LOOPS[verb], ref.queue if ref else "", layout, answers={"on" if is_on else "off": 1})
         others = any(self.is_served(verb, other) for other in self._owner.refs if other != ref)
         if is_on or others:
             loop.start()
@@ -111,16 +160,3 @@ class Served:
             self._owner.ticker.refresh()
 
         self._owner.run_worker(step, thread=True, exclusive=False)
-
-    def action_loops(self) -> None:
-        """What the loops did last."""
-        off = Content("The loops are off: changes are not allowed here (--read-only).")
-        ref = self._key(self._owner.target().ref)
-
-        def states() -> dict[str, bool]:
-            return {self.loops[verb].name: is_on for verb, (_loop, is_on) in self.shown_loops().items()}
-
-        def page() -> Content:
-            return help.loops_page(self.loops, ref.queue if ref else "", states()) if self.loops else off
-
-        self._owner._show_page("loops", page)

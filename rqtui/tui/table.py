@@ -9,7 +9,7 @@ so. Screens make the rows (`rows.py`), call `update`, and listen to `Moved`, `Op
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar
 
 from textual import events
@@ -18,14 +18,15 @@ from textual.message import Message
 from textual.reactive import reactive
 
 from rqtui.tui import display
-from rqtui.tui.lines import STYLES, Lines
+from rqtui.tui.lines import STYLES
+from rqtui.tui.marking import Marking
 from rqtui.tui.paint import GUTTER, Line
 from rqtui.tui.rows import Column, Id, Row, Window, follow
 
 __all__ = ["STYLES", "Table"]
 
 
-class Table(Lines, can_focus=True, inherit_bindings=False):
+class Table(Marking, can_focus=True, inherit_bindings=False):
     """A table of rows with ids. See the module's text; keys are in `BINDINGS`."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -109,13 +110,10 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
         self.page_size = page_size
         self.follow_head = False
         """Stay on the first row whatever arrives (a feed that is followed)."""
-        self._window = Window()
+        self.tints_arrivals = True
+        """Rows that were not there before have a ground of their own until the next update."""
         self._is_loaded = False
-        self._place = 0  # of the cursor, from 0, in the whole list
-        self._held: Row | None = None  # the row under the cursor as last seen
         self._is_touched = False  # somebody moved the cursor; before that an unfocused table shows its head
-        self._marks: dict[Id, None] = {}
-        self._range_from: Id | None = None
         self._asked: int | None = None
 
     # ── what screens call ────────────────────────────────────────────────────────────────────────────────────
@@ -129,10 +127,12 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
             top, held, place = 0, None, 0
         is_cursor_in_sight = top <= place < top + self.room
         anchor = self._window.row(top)  # what stands still: the cursor, or the top line if the cursor is elsewhere
+        is_another = not self._is_loaded
         if self._is_loaded:
             self._window, self._place = follow(self._window, rows, offset, total, held, place)
         else:
-            self._window, self._place = Window(rows, offset, max(total, offset + len(rows))), 0
+            self._window = Window(rows, offset, max(total, offset + len(rows)))
+            self._place = self._found(held, place)
         self._is_loaded = True
         if is_cursor_in_sight:
             top += self._place - place
@@ -140,9 +140,23 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
             top = self._window.places.get(anchor.id, top)
         self.measure()
         self.scroll_to_line(top)
+        if is_another:
+            self._bring_into_sight()
         self._hold(before)
         self.repaint()
         self._want()
+
+    def _found(self, held: Row | None, place: int) -> int:
+        """Where the cursor goes in another list: with its row, if that is there."""
+        last = max(0, self._window.total - 1)
+        return min(place, last) if held is None else self._window.places.get(held.id, min(place, last))
+
+    def another_list(self, place: int = 0) -> None:
+        """What comes next is another list of the same things: marks stay, and the cursor on its row; where that row is
+        not in it, the cursor goes to `place`."""
+        self._window, self._is_loaded, self._place = Window(), False, place
+        self._is_touched = self._is_touched or place > 0  # else a table without the focus shows its head
+        self._range_from, self._asked = None, None
 
     def reset(self) -> None:
         """Forget rows, cursor and marks: what comes next is another list."""
@@ -163,12 +177,18 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
     @property
     def is_cursor_gone(self) -> bool:
         """Whether the row under the cursor is in the list no more."""
-        return self._window.ghost is not None and self._window.ghost == self._place
+        is_ghost = self._window.ghost is not None and self._window.ghost == self._place
+        return is_ghost or (self._held is not None and self._held.is_gone)
 
     @property
-    def marks(self) -> tuple[Id, ...]:
-        """The marked ids, oldest mark first; also those that are not loaded."""
-        return tuple(self._marks)
+    def is_at_end(self) -> bool:
+        """Whether the cursor is on the last row."""
+        return self._place >= self._window.total - 1
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """The loaded rows, in their order."""
+        return self._window.rows
 
     @property
     def in_sight(self) -> tuple[int, int]:
@@ -176,24 +196,23 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
         top = self.top
         return top, min(top + self.room, self._window.total)
 
-    def set_marks(self, ids: Iterable[Id]) -> None:
-        """Mark these and no others."""
-        self._marks = dict.fromkeys(ids)
-        self._range_from = None
-        self._say_marks()
-
-    def unmark(self, ids: Iterable[Id]) -> None:
-        """Take the marks off these (they have been acted on)."""
-        for each in ids:
-            self._marks.pop(each, None)
-        self._say_marks()
-
     def move_to(self, id: Id) -> bool:
         """Put the cursor on a loaded row; False where it is not loaded."""
         if id not in self._window.places:
             return False
         self._move(self._window.places[id])
         return True
+
+    def move_to_next(self, fits: Callable[[Row], bool]) -> bool:
+        """Put the cursor on the next loaded row that fits, from the top again behind the last; False: there is none."""
+        ahead = [place for place in self._window.places.values() if place > self._place]
+        behind = [place for place in self._window.places.values() if place < self._place]
+        for place in (*ahead, *behind):
+            row = self._window.row(place)
+            if row is not None and fits(row):
+                self._move(place)
+                return True
+        return False
 
     # ── keys and mouse ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -215,42 +234,6 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
     def action_open(self) -> None:
         if self._held is not None:
             self.post_message(self.Opened(self, self._held.id))
-
-    def action_mark(self) -> None:
-        if self._range_from is not None:
-            self.action_range()
-            return
-        if self._held is None:
-            return
-        if self._held.id in self._marks:
-            del self._marks[self._held.id]
-        else:
-            self._marks[self._held.id] = None
-        self._say_marks()
-        self._move(self._place + 1)
-
-    def action_range(self) -> None:
-        """Begin a range at the cursor, or mark everything from its beginning to here."""
-        if self._range_from is None:
-            self._range_from = self.cursor_id
-        else:
-            first, last = self._range()
-            rows = (self._window.row(place) for place in range(first, last))
-            self._marks.update((row.id, None) for row in rows if row)
-            self._range_from = None
-            self._say_marks()
-        self.repaint()
-
-    def action_end_range(self) -> None:
-        self._range_from = None
-        self.repaint()
-
-    def action_mark_loaded(self) -> None:
-        self._marks.update((row.id, None) for row in self._window.without_ghost().rows)
-        self._say_marks()
-
-    def action_unmark_all(self) -> None:
-        self.set_marks(())
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Esc is the table's only while a range is open; else the screen gets it."""
@@ -340,14 +323,8 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
             self._asked = offset
             self.post_message(self.Wanted(self, offset, limit))
 
-    def _range(self) -> tuple[int, int]:
-        """(first, behind the last) place of the open range; empty where there is none."""
-        start = self._window.places.get(self._range_from) if self._range_from is not None else None
-        if start is None:
-            return 0, 0
-        return min(start, self._place), max(start, self._place) + 1
-
-    def _say_marks(self) -> None:
+    def say_marks(self) -> None:
+        """Other rows are marked now."""
         self.repaint()
         self.post_message(self.Marked(self, self.marks))
 
@@ -367,9 +344,9 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
         cursor = ("accented" if self.has_focus else "muted") if self._shows_cursor(place) else ""
         if row is None:
             return Line(width, text=self.painter.glyphs.absent, cursor=cursor)
-        is_gone = place == self._window.ghost
+        is_gone = place == self._window.ghost or row.is_gone
         mark, mark_style = self._mark(row.id, place, is_gone)
-        has_arrived = row.id in self._window.arrived
+        has_arrived = self.tints_arrivals and not is_gone and row.id in self._window.arrived
         return Line(width, row, "", False, cursor, mark, mark_style, is_gone, has_arrived, self.dimmed)
 
     def _shows_cursor(self, place: int) -> bool:

@@ -24,6 +24,7 @@ from rqtui.tui.filterline import FilterLine
 
 if TYPE_CHECKING:
     from rqtui.tui.app import Cockpit
+    from rqtui.verbs import Verb
 
 SMALLEST = (60, 12)
 
@@ -38,11 +39,15 @@ class Target:
     whole: bool = False
     queue: Queue | None = None
     state: State | None = None  # of the place
+    workers: tuple[str, ...] = ()  # for the verbs of workers
+    filter: str = ""  # the expression, where `jobs` are all that it was found to let through
 
     @property
     def is_held(self) -> bool:
         """Whether workers hold what it is about."""
-        return self.state is State.RESERVED or any(job.state is State.RESERVED for job in self.jobs)
+        if self.state is State.RESERVED or self.filter:  # all that match stand in one place: they may be many
+            return self.state is State.RESERVED
+        return any(job.state is State.RESERVED for job in self.jobs)
 
 
 class View(Screen[None]):
@@ -57,6 +62,7 @@ class View(Screen[None]):
         super().__init__()
         self._is_composed = False
         self._focused_before: Widget | None = None
+        self._focused_when_large: Widget | None = None
         self.header, self.footer, self.strip = Header(), Footer(), Strip()
         self.filter_line = FilterLine(self.FILTER_HINT)
         self._diagnosis, self._too_small = Static("", id="diagnosis"), Static("", id="too-small")
@@ -117,6 +123,10 @@ class View(Screen[None]):
         """What the header's second line says."""
         return Content(), Content()
 
+    def begins(self, verb: Verb) -> bool:
+        """Begins a verb in this view's own way; False: it has none, and the verb is begun as everywhere."""
+        return False
+
     def dim(self, is_dim: bool) -> None:
         """The connection is lost, or back."""
 
@@ -145,13 +155,14 @@ class View(Screen[None]):
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Enter: the filter holds; one that cannot be read is said, and stays to be mended."""
         if event.input is self.filter_line:
-            self._filter(event.value.strip())
+            self.hold_filter(event.value.strip())
 
     def on_filter_line_left(self) -> None:
         """Esc: no filter."""
-        self._filter("")
+        self.hold_filter("")
 
-    def _filter(self, expression: str) -> None:
+    def hold_filter(self, expression: str) -> None:
+        """Lets a filter hold, or says why it cannot be read."""
         try:
             self.filtered(expression)
         except UsageError as error:
@@ -162,17 +173,36 @@ class View(Screen[None]):
         if self._focused_before is not None and self._focused_before.is_attached:
             self.set_focus(self._focused_before)
 
+    def steps_back(self) -> bool:
+        """Esc: takes back one thing on the view itself, and says whether there was one."""
+        if self.filter_text:
+            self.hold_filter("")
+            return True
+        return False
+
+    def anew(self) -> None:
+        """`r`: what a view found out by itself is found out again; the next picture comes anyway."""
+
     def diagnose(self, words: Content | None) -> None:
         """Says in the middle of the screen why there is nothing to see; None takes it away."""
         self._diagnosis.display = words is not None
         if words is not None:
             self._diagnosis.update(words)
 
+    @property
+    def is_too_small(self) -> bool:
+        """Whether the terminal is too small to show anything: then nothing is changed, either."""
+        return self.has_class("-too-small")
+
     def check_size(self) -> None:
         """A terminal that is too small gets a sentence instead of a broken picture."""
         width, height = self.app.size
-        is_small = width < SMALLEST[0] or height < SMALLEST[1]
+        was_small, is_small = self.is_too_small, width < SMALLEST[0] or height < SMALLEST[1]
+        if is_small and not was_small:
+            self._focused_when_large = self.focused  # what is hidden loses the focus
         self.set_class(is_small, "-too-small")
+        if was_small and not is_small and self._focused_when_large is not None and self._focused_when_large.is_attached:
+            self.call_after_refresh(self.set_focus, self._focused_when_large)
         if is_small:
             text = (
                 f"This terminal is {width}×{height}: rqtui needs {SMALLEST[0]}×{SMALLEST[1]}. Make it larger; q quits."

@@ -1,0 +1,190 @@
+"""A program on a pseudo-terminal, as a bench needs it: keys go in, bytes come out and are timed and counted.
+
+Also a proxy that holds every request up for a while, which is what a slow link does to a screen.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from urllib.parse import urlsplit
+
+SIZE = (45, 160)  # rows, columns
+PATIENCE_S = 30.0
+
+
+class Terminal:
+    """A terminal with a program on it. All that it writes is read, and forgotten but for the last of it."""
+
+    def __init__(self, leader: int, process: subprocess.Popen[bytes]) -> None:
+        self._leader, self._process = leader, process
+        self.began_s = time.perf_counter()
+        self.bytes_read = 0
+        self.tail = b""
+
+    @property
+    def pid(self) -> int:
+        """The program's process."""
+        return self._process.pid
+
+    def press(self, keys: str) -> None:
+        """Sends keys as a keyboard would."""
+        os.write(self._leader, keys.encode())
+
+    def read(self, wait_s: float) -> bytes:
+        """What comes within `wait_s`, at once when there is something; empty when nothing came."""
+        readable, _, _ = select.select([self._leader], [], [], wait_s)
+        if not readable:
+            return b""
+        try:
+            chunk = os.read(self._leader, 65536)
+        except OSError:  # Linux's way to say that the other end is closed
+            return b""
+        self.bytes_read += len(chunk)
+        self.tail = (self.tail + chunk)[-65536:]
+        return chunk
+
+    def until(self, mark: str) -> float | None:
+        """Seconds from the start until `mark` is written; None when it is not."""
+        while time.perf_counter() - self.began_s < PATIENCE_S:
+            if mark.encode() in self.tail:
+                return time.perf_counter() - self.began_s
+            if not self.read(0.5) and self._process.poll() is not None:
+                return None
+        return None
+
+    def run(self, seconds: float) -> int:
+        """Lets it run so long; how many bytes it wrote."""
+        before, end_s = self.bytes_read, time.perf_counter() + seconds
+        while (left_s := end_s - time.perf_counter()) > 0:
+            self.read(left_s)
+        return self.bytes_read - before
+
+    def settle(self, quiet_s: float = 0.3) -> None:
+        """Waits until it writes no more."""
+        deadline_s = time.perf_counter() + PATIENCE_S
+        while self.read(quiet_s) and time.perf_counter() < deadline_s:
+            pass
+
+    def first_ms(self, keys: str) -> float | None:
+        """Milliseconds from the keys to the first byte that they make it write."""
+        began = time.perf_counter()
+        self.press(keys)
+        return (time.perf_counter() - began) * 1000 if self.read(2.0) else None
+
+    def last_ms(self, keys: str, quiet_s: float = 0.15) -> float | None:
+        """Milliseconds from the keys to the last byte before it is quiet."""
+        began = time.perf_counter()
+        self.press(keys)
+        last = None
+        while self.read(2.0 if last is None else quiet_s):
+            last = (time.perf_counter() - began) * 1000
+        return last
+
+    def mark_ms(self, keys: str, mark: str) -> float | None:
+        """Milliseconds from the keys to when it has written `mark`; None when it has not within two seconds."""
+        began = time.perf_counter()
+        self.tail = b""
+        self.press(keys)
+        while (spent_s := time.perf_counter() - began) < 2.0:
+            if mark.encode() in self.tail:
+                return spent_s * 1000
+            self.read(2.0 - spent_s)
+        return None
+
+    def cpu_s(self) -> float | None:
+        """Processor time of the program so far; None where the system has no /proc."""
+        with suppress(OSError):
+            fields = Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
+            return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return None
+
+    def memory_mb(self) -> float | None:
+        """What of the program stands in memory, in MB of 10^6 bytes; None where the system has no /proc."""
+        with suppress(OSError, StopIteration):
+            lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
+            return int(next(line for line in lines if line.startswith("VmRSS")).split()[1]) * 1024 / 1e6
+        return None
+
+    def share(self, seconds: float) -> float | None:
+        """Percent of a core that it takes while it runs so long."""
+        before = self.cpu_s()
+        self.run(seconds)
+        after = self.cpu_s()
+        return None if before is None or after is None else 100 * (after - before) / seconds
+
+
+@contextmanager
+def terminal(command: Sequence[str]) -> Iterator[Terminal]:
+    """Runs a command on a terminal of its own, and ends it."""
+    import fcntl
+    import pty
+    import struct
+    import termios
+
+    leader, follower = pty.openpty()
+    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", *SIZE, 0, 0))
+    environment = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor", "RQTUI_CONFIG": os.devnull}
+    began_s = time.perf_counter()
+    process = subprocess.Popen(
+        command, stdin=follower, stdout=follower, stderr=follower, env=environment, start_new_session=True
+    )
+    os.close(follower)
+    made = Terminal(leader, process)
+    made.began_s = began_s
+    try:
+        yield made
+    finally:
+        process.terminate()
+        deadline_s = time.perf_counter() + 5
+        while process.poll() is None and time.perf_counter() < deadline_s:
+            made.read(0.05)  # whoever writes its last words must not be held up
+        process.kill()
+        process.wait()
+        os.close(leader)
+
+
+@contextmanager
+def delayed(url: str, delay_s: float) -> Iterator[str]:
+    """The URL of a proxy on loopback that holds each request for the Redis at `url` up for so long."""
+    parts = urlsplit(url)
+    listener = socket.create_server(("127.0.0.1", 0))
+    threading.Thread(
+        target=_accept, args=(listener, (parts.hostname or "127.0.0.1", parts.port or 6379), delay_s), daemon=True
+    ).start()
+    try:
+        yield f"redis://127.0.0.1:{listener.getsockname()[1]}{parts.path}"
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+
+
+def _accept(listener: socket.socket, address: tuple[str, int], delay_s: float) -> None:
+    while True:
+        try:
+            client, _ = listener.accept()
+            server = socket.create_connection(address, timeout=10)
+        except OSError:
+            return
+        server.settimeout(None)
+        for end in (client, server):
+            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for source, target, wait in ((client, server, lambda: time.sleep(delay_s)), (server, client, lambda: None)):
+            threading.Thread(target=_pump, args=(source, target, wait), daemon=True).start()
+
+
+def _pump(source: socket.socket, target: socket.socket, wait: Callable[[], None]) -> None:
+    with suppress(OSError):
+        while data := source.recv(65536):
+            wait()
+            target.sendall(data)
+    for end in (source, target):
+        with suppress(OSError):
+            end.shutdown(socket.SHUT_RDWR)

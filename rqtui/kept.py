@@ -1,0 +1,221 @@
+"""Kept: the local files from which a change can be taken back, one per operation, each line a JSON object.
+
+The first line says what was done where; then, for each chunk, a line of `rows` (how the jobs were, synced to the disk
+before anything is sent) and a line of `left` (how the verb left those that it changed). A file is never rewritten; the
+oldest go when there are too many. `undo.py` decides what stands in them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rqtui.errors import RqtuiError, UsageError
+from rqtui.operations import private
+
+FILES = 200
+FOLDER_BYTES = 1 << 30
+OPERATION_BYTES = 256 << 20
+_TELLS = ("verb", "layout", "queue", "url", "who")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One job as it was: its place and score, and every byte that the change may take or alter.
+
+    `put` is what another system's `enqueue` is called with; the rest then stays empty.
+    """
+
+    id: bytes
+    place: str = ""
+    score: str = ""
+    record: bytes = b""
+    body: bytes = b""
+    line: bytes = b""
+    errors: bytes = b""
+    put: Mapping[str, bytes | int] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        """Its bytes, about."""
+        return sum(
+            map(len, (self.id, self.record, self.body, self.line, self.errors, bytes(self.put.get("body", b""))))
+        )
+
+    def is_as(self, other: Row) -> bool:
+        """Whether nothing that can change differs: a record and a body never do."""
+        mine, its = (self.place, float(self.score), self.line, self.errors), (other.place, float(other.score))
+        return mine == (*its, other.line, other.errors)
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """How a verb left a job; an empty place: somebody else had it already when we looked."""
+
+    place: str = ""
+    line: bytes = b""
+
+
+@dataclass
+class Kept:
+    """An operation as its file tells it. `left` has the jobs that were changed, `untold` those without an answer."""
+
+    name: str
+    verb: str
+    layout: str
+    queue: str
+    url: str
+    who: str
+    at_ms: int
+    rows: dict[bytes, Row] = field(default_factory=dict)
+    left: dict[bytes, Left] = field(default_factory=dict)
+    untold: set[bytes] = field(default_factory=set)
+    is_changed: bool = False  # something was done, be it to the queue alone
+    undone_at_ms: int = 0
+
+
+class File:
+    """An operation that is going on. Raises RqtuiError where it cannot be written: then nothing is to be changed."""
+
+    def __init__(self, folder: Path, verb: str, layout: str, queue: str, url: str, who: str) -> None:
+        at_ms = int(time.time() * 1000)
+        self.name = f"{at_ms}-{verb}-{secrets.token_hex(3)}"
+        self.path = folder / f"{self.name}.jsonl"
+        self.jobs = self.bytes = 0
+        told = dict(zip(_TELLS, (verb, layout, queue, url, who), strict=True))
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _prune(folder)
+            with private(self.path, is_new=True) as file:
+                file.write(_line({**told, "at_ms": at_ms}))
+        except OSError as error:
+            raise _unwritable(self.path, error) from error
+
+    def rows(self, rows: list[Row]) -> None:
+        """How these jobs are, before they are changed; on the disk when this returns."""
+        self._add({"rows": [_cells(row) for row in rows]}, is_synced=True)
+        self.jobs += len(rows)
+        self.bytes += sum(row.size for row in rows)
+
+    def left(self, left: Mapping[bytes, Left], corrected: list[Row], untold: Iterable[bytes]) -> None:
+        """How they were left. `corrected` had changed between the look and the change; of `untold` no answer came."""
+        cells = [[_text(id), each.place, _text(each.line)] for id, each in left.items()]
+        lost = [_text(id) for id in untold]
+        self._add({"left": cells, "corrected": [_cells(row) for row in corrected], "untold": lost}, is_synced=False)
+
+    def _add(self, what: Mapping[str, Any], is_synced: bool) -> None:
+        try:
+            with private(self.path) as file:
+                file.write(_line(what))
+                if is_synced:
+                    os.fsync(file.fileno())
+        except OSError as error:
+            raise _unwritable(self.path, error) from error
+
+
+def names(folder: Path) -> list[str]:
+    """The operations that are kept, the newest first."""
+    return sorted((path.stem for path in folder.glob("*.jsonl")), key=_at_ms, reverse=True)
+
+
+def read(folder: Path, name: str) -> Kept:
+    """One of them; raises UsageError where there is no such record or it cannot be read."""
+    path = folder / f"{name}.jsonl"
+    try:
+        lines = path.read_bytes().splitlines()
+        head = json.loads(lines[0])
+        verb, layout, queue, url, who = (str(head[key]) for key in _TELLS)
+        kept = Kept(name, verb, layout, queue, url, who, int(head["at_ms"]))
+        chunk: list[bytes] = []
+        for raw in lines[1:]:
+            try:
+                line = json.loads(raw)
+            except ValueError:  # the disk was full, or the machine went down; what was not synced was not done
+                break
+            chunk = _take(kept, line, chunk)
+        kept.untold.update(chunk)
+        return kept
+    except FileNotFoundError:
+        raise UsageError(f"there is no undo record {name} in {folder}; rqtui undo --list names them.") from None
+    except (OSError, ValueError, TypeError, LookupError) as error:
+        raise UsageError(f"the undo record {path} cannot be read: {error}.") from error
+
+
+def mark_undone(folder: Path, name: str) -> None:
+    """Writes down that it was taken back."""
+    try:
+        with private(folder / f"{name}.jsonl") as file:
+            file.write(_line({"undone_at_ms": int(time.time() * 1000)}))
+    except OSError as error:
+        raise _unwritable(folder / name, error) from error
+
+
+def _take(kept: Kept, line: Mapping[str, Any], chunk: list[bytes]) -> list[bytes]:
+    """Reads one line into `kept`; the ids of a chunk whose answer is still to come."""
+    if "rows" in line:
+        kept.untold.update(chunk)
+        rows = [_row(cells) for cells in line["rows"]]
+        kept.rows.update((row.id, row) for row in rows)
+        return [row.id for row in rows]
+    if "left" in line:
+        kept.is_changed = kept.is_changed or bool(line["left"])
+        kept.left.update((_bytes(id), Left(str(place), _bytes(known))) for id, place, known in line["left"] if id)
+        kept.rows.update((row.id, row) for row in map(_row, line["corrected"]))
+        kept.untold.difference_update(kept.left)
+        kept.untold.update(map(_bytes, line["untold"]))
+        return []
+    kept.undone_at_ms = int(line.get("undone_at_ms", kept.undone_at_ms))
+    return chunk
+
+
+def _prune(folder: Path) -> None:
+    """Makes room for one more: the oldest go."""
+    total = 0
+    for number, name in enumerate(names(folder), 2):
+        path = folder / f"{name}.jsonl"
+        total += path.stat().st_size
+        if number > FILES or total > FOLDER_BYTES:
+            path.unlink(missing_ok=True)
+
+
+def _at_ms(name: str) -> int:
+    head = name.partition("-")[0]
+    return int(head) if head.isdigit() else 0
+
+
+def _line(what: Mapping[str, Any]) -> bytes:
+    return json.dumps(what, separators=(",", ":")).encode() + b"\n"
+
+
+def _cells(row: Row) -> list[Any]:
+    values = (row.id, row.place, row.score, row.record, row.body, row.line, row.errors)
+    put = {key: _text(value) if isinstance(value, bytes) else value for key, value in row.put.items()}
+    return [*(_text(value) if isinstance(value, bytes) else value for value in values), put]
+
+
+def _row(cells: list[Any]) -> Row:
+    id, place, score, record, body, line, errors, put = cells
+    given = {str(key): _bytes(value) if isinstance(value, str) else int(value) for key, value in put.items()}
+    return Row(_bytes(id), str(place), str(score), _bytes(record), _bytes(body), _bytes(line), _bytes(errors), given)
+
+
+def _text(value: bytes) -> str:
+    """Bytes as JSON can hold them; what is no UTF-8 becomes surrogates, from which the same bytes come back."""
+    return value.decode("utf-8", "surrogateescape")
+
+
+def _bytes(value: str) -> bytes:
+    return value.encode("utf-8", "surrogateescape")
+
+
+def _unwritable(path: Path, error: OSError) -> RqtuiError:
+    return RqtuiError(
+        f"the undo record {path} cannot be written ({error.strerror or error}), so nothing more was changed. "
+        "Make room, or name another folder by RQTUI_STATE_DIR."
+    )

@@ -1,0 +1,279 @@
+"""Operations: what was changed from here, by whom, with which answers; remembered, kept in a local file, exported.
+
+A `Journal` takes a note of every change that a screen or a command made (`note`), keeps the newest in memory and adds
+each to a file of JSON lines (0600, bounded) in the state folder, so that `rqtui operations` tells of past ones too.
+`markdown` and `as_json` make the page for a post-mortem. It knows nothing of Redis.
+"""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from rqtui.server import mask
+
+STATE_VARIABLE = "RQTUI_STATE_DIR"
+FILE = "operations.jsonl"
+REMEMBERED = 500  # operations in memory, and on a screen
+IDS = 1000  # of one operation that are written down; how many there were is told all the same
+FILE_BYTES = 4 << 20  # then the file becomes `.1`, and what was `.1` goes
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One change as it was asked for, and what became of it.
+
+    `ids` are the first of `count` jobs that it was about; `answers` how many of which words. `undo` is the name of the
+    record in the undo folder, empty where there is none; `undone_at_ms` when it was taken back, 0: not.
+    """
+
+    at_ms: int
+    who: str
+    verb: str
+    queue: str
+    layout: str
+    ids: tuple[bytes, ...] = ()
+    count: int = 0
+    answers: Mapping[str, int] = field(default_factory=dict)
+    error: str = ""
+    undo: str = ""
+    undone_at_ms: int = 0
+    url: str = ""
+    profile: str = ""
+
+    def words(self) -> str:
+        """`37 × ready again · 3 × it is not dead`, or why nothing was done."""
+        told = [f"{number} × {text}" if number > 1 else text for text, number in self.answers.items()]
+        return " · ".join(filter(None, [*told, self.error]))
+
+
+class Journal:
+    """The operations of one session. `folder` None: nothing is written to a file (a demo's Redis is gone tomorrow).
+
+    `closes` gives, for the verb and the queue of a finished change, the name of its undo record. Safe to call from any
+    thread. A file that cannot be written is told once, by `problem`; the change itself goes on.
+    """
+
+    def __init__(
+        self,
+        folder: Path | None,
+        url: str = "",
+        profile: str = "",
+        closes: Callable[[str, str, str], str] = lambda _verb, _layout, _queue: "",
+    ) -> None:
+        self.url, self.profile, self.who = mask(url), profile, who()
+        self.problem = ""
+        self._path = folder / FILE if folder else None
+        self._closes = closes
+        self._lock = threading.Lock()
+        self._kept: deque[Operation] = deque(maxlen=REMEMBERED)
+
+    @property
+    def operations(self) -> list[Operation]:
+        """Those of this session, the newest first."""
+        with self._lock:
+            return list(self._kept)[::-1]
+
+    def note(
+        self,
+        verb: str,
+        queue: str,
+        layout: str,
+        ids: Sequence[bytes] = (),
+        answers: Mapping[str, int] | None = None,
+        error: str = "",
+        undo: str = "",
+        count: int = 0,
+    ) -> Operation:
+        """Writes down one finished change; `answers` are how many of which words, `count` the jobs if `ids` are cut."""
+        made = Operation(
+            int(time.time() * 1000),
+            self.who,
+            verb,
+            queue,
+            layout,
+            tuple(ids[:IDS]),
+            max(count, len(ids)),
+            dict(answers or {}),
+            error,
+            undo or self._closes(verb, layout, queue),
+            0,
+            self.url,
+            self.profile,
+        )
+        with self._lock:
+            self._kept.append(made)
+            self._write(document(made))
+        return made
+
+    def undone(self, name: str) -> None:
+        """The operation with that undo record was taken back now."""
+        now_ms = int(time.time() * 1000)
+        with self._lock:
+            for at, each in enumerate(self._kept):
+                if each.undo == name:
+                    self._kept[at] = replace(each, undone_at_ms=now_ms)
+            self._write({"undone": name, "at_ms": now_ms})
+
+    def earlier(self) -> list[Operation]:
+        """Those that other sessions did to the same Redis, the newest first."""
+        if self._path is None:
+            return []
+        mine = {(each.at_ms, each.verb, each.queue) for each in self.operations}
+        found = past(self._path.parent)
+        return [each for each in found if each.url == self.url and (each.at_ms, each.verb, each.queue) not in mine]
+
+    def _write(self, line: Mapping[str, Any]) -> None:
+        if self._path is None:
+            return
+        try:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if self._path.exists() and self._path.stat().st_size > FILE_BYTES:
+                self._path.replace(self._path.with_name(FILE + ".1"))
+            with private(self._path) as file:
+                file.write(json.dumps(line).encode() + b"\n")
+        except OSError as error:
+            self.problem = f"The journal {self._path} cannot be written: {error.strerror or error}."
+
+
+def private(path: Path, *, is_new: bool = False) -> Any:
+    """A binary file to add to that only its owner may read; with `is_new` it must not be there yet."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | (os.O_EXCL if is_new else 0)
+    return os.fdopen(os.open(path, flags, 0o600), "ab", buffering=0)
+
+
+def state_folder(environ: Mapping[str, str] = os.environ) -> Path:
+    """Where undo records and the journal live: RQTUI_STATE_DIR, else the platform's folder for a program's state."""
+    if environ.get(STATE_VARIABLE):
+        return Path(environ[STATE_VARIABLE])
+    from platformdirs import user_state_path
+
+    return user_state_path("rqtui", appauthor=False)
+
+
+def who() -> str:
+    """user@host, as the operating system has them."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a container may run under a number without a name
+        user = str(os.getuid()) if hasattr(os, "getuid") else "?"
+    return f"{user}@{socket.gethostname()}"
+
+
+def past(folder: Path, most: int = REMEMBERED) -> list[Operation]:
+    """The newest operations that any session wrote down, the newest first; lines that cannot be read are left out."""
+    lines: list[bytes] = []
+    for name in (FILE + ".1", FILE):
+        try:
+            lines += (folder / name).read_bytes().splitlines()
+        except OSError:
+            continue
+    found: list[Operation] = []
+    undone: dict[str, int] = {}
+    for line in lines:
+        try:
+            told = json.loads(line)
+            if "undone" in told:
+                undone[str(told["undone"])] = int(told["at_ms"])
+            else:
+                found.append(_read(told))
+        except (ValueError, TypeError, KeyError, AttributeError):
+            continue
+    newest = found[-most:][::-1]
+    return [replace(each, undone_at_ms=undone.get(each.undo, 0)) if each.undo else each for each in newest]
+
+
+def document(operation: Operation) -> dict[str, Any]:
+    """An operation as JSON: bytes that are no UTF-8 become surrogates, from which the same bytes come back."""
+    made = asdict(operation)
+    made["ids"] = [id.decode("utf-8", "surrogateescape") for id in operation.ids]
+    return made
+
+
+def _read(told: dict[str, Any]) -> Operation:
+    """An operation from its document."""
+    ids = tuple(str(id).encode("utf-8", "surrogateescape") for id in told.pop("ids"))
+    known = {each.name for each in fields(Operation)}
+    return Operation(**{key: value for key, value in told.items() if key in known}, ids=ids)
+
+
+def clock(at_ms: int) -> str:
+    """`2026-11-21 03:12:09 +01:00`: local time with its zone."""
+    at = datetime.fromtimestamp(at_ms / 1000).astimezone()
+    zone = at.strftime("%z")
+    return f"{at:%Y-%m-%d %H:%M:%S} {zone[:3]}:{zone[3:5]}"
+
+
+def as_json(operations: Iterable[Operation]) -> dict[str, Any]:
+    """The document that `rqtui operations --json` prints and an export holds."""
+    made = []
+    for each in operations:
+        fresh = document(each)
+        fresh["ids"] = [_text(id) for id in each.ids]
+        made.append(fresh)
+    return {"operations": made}
+
+
+def _text(id: bytes) -> str:
+    """An id as every document has it: base64 where it is no text."""
+    try:
+        return id.decode("utf-8")
+    except UnicodeDecodeError:
+        import base64
+
+        return "base64:" + base64.b64encode(id).decode()
+
+
+def markdown(operations: Sequence[Operation], title: str = "Operations") -> str:
+    """A page for a post-mortem, oldest first: who did what when, with which answers, and the ids of each."""
+    lines = [f"# {title}", ""]
+    places = sorted({(each.url, each.profile) for each in operations})
+    lines += [f"* {_plain(url)}" + (f" (profile {_plain(profile)})" if profile else "") for url, profile in places]
+    if not operations:
+        return "\n".join([*lines, "No change was made.", ""])
+    lines += ["", "| time | who | what | queue | jobs | answers | undo |", "|---|---|---|---|---:|---|---|"]
+    told = sorted(operations, key=lambda each: each.at_ms)
+    for each in told:
+        cells = (clock(each.at_ms), each.who, each.verb, f"{each.layout}:{each.queue}", str(each.count or "·"))
+        lines.append("| " + " | ".join([*map(_plain, cells), _plain(each.words()), undo_word(each)]) + " |")
+    for number, each in enumerate(told, 1):
+        if each.ids:
+            of = f"the first {len(each.ids)} of {each.count}" if each.count > len(each.ids) else str(len(each.ids))
+            lines += ["", f"## {number}. {_plain(each.verb)} {_plain(each.queue)}: {of}", ""]
+            lines += [f"* {_plain(_text(id))}" for id in each.ids]
+    return "\n".join([*lines, ""])
+
+
+def undo_word(operation: Operation) -> str:
+    """Whether it can be taken back, in a word or two."""
+    if operation.undone_at_ms:
+        return "undone " + clock(operation.undone_at_ms)[11:16]
+    return "can be undone" if operation.undo else "no undo"
+
+
+_MARKS = str.maketrans({sign: "\\" + sign for sign in "\\`*_[]<>|#"})
+
+
+def _plain(text: str) -> str:
+    """Data as Markdown shows it letter by letter, without a byte that a terminal would obey."""
+    seen = "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in text)
+    return seen.translate(_MARKS)
+
+
+def export(operations: Sequence[Operation], folder: Path) -> tuple[Path, Path]:
+    """Writes them as Markdown and as JSON; the two new files. No bodies, URLs masked. Raises OSError."""
+    stem = f"rqtui-operations-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
+    page, data = folder / f"{stem}.md", folder / f"{stem}.json"
+    page.write_text(markdown(operations), "utf-8")
+    data.write_text(json.dumps(as_json(operations), indent=2) + "\n", "utf-8")
+    return page, data

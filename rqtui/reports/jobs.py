@@ -1,0 +1,137 @@
+"""A job as the document of `--json`: what commands print and what the screen copies. Pure functions; a contract.
+
+Instants are integers that end in `_at_ms`, durations end in `_ms`. Bytes that are not UTF-8 stand in base64, with
+`"id_encoding": "base64"` beside an id and `"encoding": "base64"` inside a body.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from typing import Any
+
+from rqtui.errors import UsageError
+from rqtui.model import Job
+
+BODY_BYTES = 64 * 1024  # a longer body is `omitted` unless it was asked for
+
+
+def text(value: str | bytes) -> str:
+    """Text as it is; bytes that are no UTF-8, also those inside a surrogate-escaped text, as base64."""
+    raw = value if isinstance(value, bytes) else value.encode("utf-8", "surrogateescape")
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return base64.b64encode(raw).decode("ascii")
+
+
+def id_fields(id: bytes) -> dict[str, str]:
+    """`id`, and how it is written where it is not UTF-8."""
+    shown = text(id)
+    return {"id": shown} if shown.encode("utf-8") == id else {"id": shown, "id_encoding": "base64"}
+
+
+def id_bytes(word: str) -> bytes:
+    """An id of the command line: as it is, or `base64:…` as documents write one that is not UTF-8."""
+    encoded = word.removeprefix("base64:")
+    if encoded == word:
+        return word.encode("utf-8", "surrogateescape")
+    try:
+        return base64.b64decode(encoded, validate=True)
+    except ValueError:
+        raise UsageError(f'"{word}" is no id in base64.') from None
+
+
+def job(found: Job) -> dict[str, Any]:
+    """JOB of the command line's page, and what else is known of it."""
+    return {
+        **id_fields(found.id),
+        "queue": text(found.queue),
+        "layout": found.layout,
+        "place": found.place,
+        "state": found.state.value,
+        "name": text(found.name) or None,
+        "enqueued_at_ms": found.enqueued_ms,
+        "due_at_ms": found.due_ms,
+        "reserved_at_ms": found.reserved_ms,
+        "deadline_at_ms": found.deadline_ms,
+        "token": text(found.token) or None,
+        "priority": found.priority,
+        "ttr_ms": found.ttr_ms,
+        "attempts": found.attempts,
+        "max_attempts": found.max_attempts,
+        "worker": text(found.worker) or None,
+        "error": text(found.error) or None,
+        "cancelled": found.cancelled,
+        "problem": found.problem or None,
+        "body": body(found.body, found.body_bytes),
+    }
+
+
+def history(found: Job) -> list[dict[str, Any]]:
+    """The failed attempts of a job, oldest first."""
+    return [
+        {"start_at_ms": a.start_ms, "end_at_ms": a.end_ms, "worker": text(a.worker) or None, "error": text(a.error)}
+        for a in found.history
+    ]
+
+
+def body(raw: bytes | None, size: int) -> dict[str, Any]:
+    """A body by its looks: JSON, text, MessagePack (maps, lists), else base64; `omitted` where it was not fetched."""
+    if raw is None or len(raw) < size:
+        return {"bytes": size, "encoding": "omitted", "value": None}
+    for encoding, decode in (("json", _from_json), ("utf-8", _from_text), ("msgpack", _from_msgpack)):
+        try:
+            return {"bytes": len(raw), "encoding": encoding, "value": decode(raw)}
+        except (ValueError, RecursionError, OverflowError):
+            continue
+    return {"bytes": len(raw), "encoding": "base64", "value": base64.b64encode(raw).decode("ascii")}
+
+
+def _from_json(raw: bytes) -> Any:
+    value = json.loads(raw.decode(), parse_constant=_refuse, parse_float=_finite)
+    json.dumps(value)  # what is nested too deeply to be written is text
+    return value
+
+
+def _refuse(word: str) -> Any:
+    raise ValueError(f"{word} is not JSON")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise ValueError(f"{digits} is beyond a double")
+    return number
+
+
+def _from_text(raw: bytes) -> str:
+    found = raw.decode()
+    controls = sum(letter < " " and letter not in "\n\r\t\x1b" for letter in found[:4096])
+    if controls * 10 > min(len(found), 4096):  # MessagePack of small things is valid UTF-8 too
+        raise ValueError("binary")
+    return found
+
+
+def _from_msgpack(raw: bytes) -> Any:
+    import msgpack
+
+    try:
+        value = msgpack.unpackb(raw, strict_map_key=False)
+    except Exception as error:  # msgpack's own errors share no base with one another
+        raise ValueError(str(error)) from None
+    if not isinstance(value, dict | list):  # any single byte below 0x80 is a MessagePack integer
+        raise ValueError("a bare value")
+    return json.loads(json.dumps(_plain(value), allow_nan=False))
+
+
+def _plain(value: Any) -> Any:
+    """MessagePack's types as those of JSON."""
+    if isinstance(value, dict):
+        return {key if isinstance(key, str) else str(_plain(key)): _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, bytes):
+        return text(value)
+    return value if isinstance(value, str | int | float | bool | None) else str(value)

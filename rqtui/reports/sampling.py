@@ -1,0 +1,84 @@
+"""Bounded samples of places, a page per round trip: what a report counts where a place may hold a million jobs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rqtui.engine import Engine
+from rqtui.model import Page, Queue, Ref, State
+
+STEP = 500  # jobs of a round trip: a few milliseconds of the server
+AT_ONCE = 200  # queues counted in a round trip
+MOST_QUEUES = 50  # of a report about all queues; those with the most to tell
+LEAST = 100  # jobs of a place that a report looks at, however many places there are
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A place to look at: how many jobs of it, and how many stand there."""
+
+    ref: Ref
+    place: str
+    state: State
+    most: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """What a report was made from: `looked` jobs of `of`, at an instant; `problems` are places it could not read."""
+
+    taken_ms: int
+    looked: int = 0
+    of: int = 0
+    queues: int = 0
+    of_queues: int = 0
+    problems: tuple[str, ...] = ()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing was left out."""
+        return self.looked >= self.of and self.queues == self.of_queues and not self.problems
+
+
+def counted(engine: Engine, refs: Sequence[Ref]) -> Iterator[list[Queue]]:
+    """The counts of these queues, so many per round trip; not a snapshot, whose rates are those between two ticks."""
+    for start in range(0, len(refs), AT_ONCE):
+        some = refs[start : start + AT_ONCE]
+        yield engine.ask_all([engine.layouts[ref.layout].queue_ask(ref.queue) for ref in some])
+
+
+def taken_ms(queues: Sequence[Queue]) -> int:
+    """When they were counted, by the server's clock; by ours where none was."""
+    return max((queue.counted_ms for queue in queues), default=0) or int(time.time() * 1000)
+
+
+def parts(queues: Sequence[Queue], states: Sequence[State], per_place: int, in_all: int) -> tuple[Part, ...]:
+    """The places in those states where jobs stand, and how many to look at: up to `per_place`, about `in_all` together.
+
+    Of many queues those where the most jobs stand in these states.
+    """
+    ranked = sorted(queues, key=lambda queue: -sum(queue.count_in(state) for state in states))
+    places = [
+        (Ref(queue.layout, queue.name), count)
+        for queue in ranked[:MOST_QUEUES]
+        for count in queue.counts
+        if count.state in states and count.count
+    ]
+    most = min(per_place, max(LEAST, in_all // max(1, len(places))))
+    return tuple(Part(ref, count.place, count.state, most, count.count) for ref, count in places)
+
+
+def pages(engine: Engine, part: Part, *, is_newest: bool = False) -> Iterator[Page]:
+    """The jobs of a part from its head, or with `is_newest` from its end, without bodies; a round trip per page."""
+    page = engine.page(part.ref, part.place, 0, min(STEP, part.most))
+    if is_newest and page.total > part.most:
+        page = engine.page(part.ref, part.place, page.total - part.most, min(STEP, part.most))
+    end = page.offset + part.most
+    while True:
+        yield page
+        if page.error or not page.jobs or page.next is None or page.next >= end:
+            return
+        page = engine.page(part.ref, part.place, page.next, min(STEP, end - page.next))

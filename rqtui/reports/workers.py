@@ -1,0 +1,150 @@
+"""Workers: who works on a queue, what each holds, and who has fallen silent.
+
+Made from a system's own list of workers and from a page of what is reserved, so that a worker that holds a job is known
+where nobody beats, too. `asks` go along with a tick; `read` makes the report of their answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from rqtui.engine import Engine
+from rqtui.errors import RqtuiError
+from rqtui.layout import Ask, Layout
+from rqtui.model import Focus, Job, Page, Ref, State, Worker
+
+HELD, HELD_IN_ALL = 200, 1000  # reserved jobs that are looked at, of a queue and of all: those whose lease ends first
+LEAST = 10  # of each of many queues
+MOST_QUEUES = 100  # asked for in one round trip
+GONE = 10  # times its own limit that a worker is silent until it counts as gone; no order reaches it then
+
+
+class Standing(StrEnum):
+    """How it stands with a worker, the worst first."""
+
+    GONE = "gone"  # silent for so long that nobody expects it back
+    LATE = "late"  # silent for longer than it said
+    EXPIRED = "expired"  # gives no sign of life, and a lease of it is over
+    STOPPING = "stop asked"
+    QUIET = "quiet asked"
+    UNSEEN = "no beat"  # gives no sign of life, but holds jobs
+    RUNNING = "running"
+    IDLE = "idle"
+
+
+ORDER = {standing: number for number, standing in enumerate(Standing)}
+TROUBLED = frozenset({Standing.GONE, Standing.LATE, Standing.EXPIRED})
+_ORDERS = {"stop": Standing.STOPPING, "quiet": Standing.QUIET}
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """A worker of a queue and the jobs it holds, as far as they were looked at, the longest held first.
+
+    `worker` is None where the system has no list of workers, or this one never gave a sign of life. `holds_id` is what
+    it says itself that it does now.
+    """
+
+    ref: Ref
+    name: str
+    standing: Standing
+    worker: Worker | None
+    jobs: tuple[Job, ...]
+    is_whole: bool  # whether all that is reserved was looked at
+
+    @property
+    def job(self) -> Job | None:
+        """What it does: the job that it named at its last beat, else the one it holds for longest."""
+        said = self.worker.job if self.worker else b""
+        return next((job for job in self.jobs if job.id == said), self.jobs[0] if self.jobs else None)
+
+    @property
+    def since_ms(self) -> int | None:
+        """Since when it holds that job."""
+        return self.job.reserved_ms if self.job else None
+
+
+def keeps_workers(layout: Layout) -> bool:
+    """Whether a system knows who works on a queue."""
+    return "worker" in layout.tells
+
+
+def asks(layout: Layout, queue: str, of: int = 1) -> tuple[Ask[Any], ...]:
+    """What to ask for a queue, one `of` so many: its list of workers, and what is reserved."""
+    held = next((place.name for place in layout.places if place.state is State.RESERVED), "")
+    if not keeps_workers(layout) or not held:
+        return ()
+    limit = min(HELD, max(LEAST, HELD_IN_ALL // max(1, of)))
+    return layout.workers_ask(queue), layout.page_ask(queue, held, 0, limit, 0)
+
+
+def read(refs: Sequence[Ref], answers: Sequence[Any], now_ms: int) -> tuple[tuple[Seat, ...], tuple[str, ...]]:
+    """(the workers, the troubled ones first; what could not be read) from the answers to `asks` of these queues."""
+    seats: list[Seat] = []
+    problems: list[str] = []
+    for ref, (roster, page) in zip(refs, zip(answers[::2], answers[1::2], strict=True), strict=True):
+        problems += [str(answer) for answer in (roster, page) if isinstance(answer, RqtuiError)]
+        known = () if isinstance(roster, RqtuiError) else roster
+        if isinstance(page, Page):
+            problems += [page.error] if page.error else []
+            seats += _seats(ref, known, page.jobs, len(page.jobs) >= page.total, now_ms)
+        else:
+            seats += _seats(ref, known, (), False, now_ms)
+    return tuple(sorted(seats, key=rank)), tuple(dict.fromkeys(problems))
+
+
+def rank(seat: Seat) -> tuple[object, ...]:
+    """Troubled ones with jobs first, then those without; the others by name."""
+    is_troubled = seat.standing in TROUBLED
+    return (not is_troubled, not seat.jobs, ORDER[seat.standing]) if is_troubled else (True, seat.ref.queue, seat.name)
+
+
+def _seats(ref: Ref, known: Iterable[Worker], jobs: Iterable[Job], is_whole: bool, now_ms: int) -> Iterator[Seat]:
+    held: dict[str, list[Job]] = {}
+    for job in sorted(jobs, key=lambda job: job.reserved_ms or job.deadline_ms or 0):
+        if job.worker:
+            held.setdefault(job.worker, []).append(job)
+    by_name: dict[str, Worker | None] = {worker.name: worker for worker in known}
+    for name, worker in (by_name | {name: None for name in held if name not in by_name}).items():
+        its = tuple(held.get(name, ()))
+        yield Seat(ref, name, standing(worker, its, now_ms), worker, its, is_whole)
+
+
+def standing(worker: Worker | None, jobs: Sequence[Job], now_ms: int) -> Standing:
+    """How it stands with a worker that holds these jobs."""
+    if worker is None:
+        is_over = any(job.deadline_ms is not None and job.deadline_ms < now_ms for job in jobs)
+        return Standing.EXPIRED if is_over else Standing.UNSEEN
+    if now_ms - worker.beat_ms > GONE * worker.ttl_ms:
+        return Standing.GONE
+    if worker.is_late(now_ms):
+        return Standing.LATE
+    busy = Standing.RUNNING if jobs or worker.job else Standing.IDLE
+    return _ORDERS.get(worker.order, busy)
+
+
+def chosen(refs: Sequence[Ref], layouts: Mapping[str, Layout], busy: frozenset[Ref]) -> tuple[Ref, ...]:
+    """The queues that are asked in one round trip: of more than a hundred those that are `busy`."""
+    able = [ref for ref in refs if keeps_workers(layouts[ref.layout])]
+    ranked = able if len(able) <= MOST_QUEUES else sorted(able, key=lambda ref: ref not in busy)
+    return tuple(ranked[:MOST_QUEUES])
+
+
+def report(engine: Engine, refs: Sequence[Ref]) -> tuple[tuple[Seat, ...], int, tuple[str, ...]]:
+    """(the workers of these queues, the server's clock, what could not be read), a hundred queues per round trip."""
+    able = [ref for ref in refs if keeps_workers(engine.layouts[ref.layout])]
+    seats: list[Seat] = []
+    problems: list[str] = []
+    now_ms = 0
+    for start in range(0, max(1, len(able)), MOST_QUEUES):
+        some = able[start : start + MOST_QUEUES]
+        made = tuple(ask for ref in some for ask in asks(engine.layouts[ref.layout], ref.queue, len(some)))
+        snapshot = engine.snapshot(Focus(queues=tuple(some), asks=made))
+        now_ms = snapshot.taken_ms
+        found, wrong = read(some, snapshot.answers, now_ms)
+        seats += found
+        problems += wrong
+    return tuple(sorted(seats, key=rank)), now_ms, tuple(problems)

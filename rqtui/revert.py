@@ -1,0 +1,129 @@
+"""Revert: takes an operation back that `undo.Keeper` kept, where the jobs still are as it left them.
+
+A round trip per step, an outcome per job. What was deleted comes back by `restore`, what was moved by `revert`, a pause
+by `resume`; of other systems what was deleted, by their own `enqueue`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rqtui import kept, scripts
+from rqtui.errors import ReadOnly, Refused, RqtuiError, Unknown, UsageError
+from rqtui.kept import Kept, Left, Row
+from rqtui.layout import CHUNK
+from rqtui.model import Outcome, Ref
+from rqtui.scripts import Answer
+from rqtui.undo import ANSWER_BYTES, INVERSE, LOST, TAKEN, is_exact, looks
+
+if TYPE_CHECKING:
+    from rqtui.engine import Engine
+
+
+def reverted(engine: Engine, folder: Path, name: str) -> Iterator[list[Outcome]]:
+    """Takes an operation back, a round trip per step, an outcome per job that it had changed or may have changed.
+
+    Raises UsageError where there is nothing to take back, or on another Redis than it was done on; ReadOnly.
+    """
+    was = kept.read(folder, name)
+    ref = Ref(was.layout, was.queue)
+    if engine.read_only:
+        raise ReadOnly("undo changes the queue, and this session is read-only.")
+    if was.layout not in engine.layouts:
+        raise UsageError(f"this was done to a queue of {was.layout}: say --layout {was.layout}.")
+    if was.undone_at_ms:
+        raise UsageError("this was undone already.")
+    if denial := engine.denial("undo", ref):
+        raise Refused(denial)
+    is_whole = True
+    for outcomes in _steps(engine, ref, was):
+        is_whole = is_whole and not any(outcome.word in LOST for outcome in outcomes)
+        yield outcomes
+    if is_whole:
+        kept.mark_undone(folder, name)
+
+
+def _steps(engine: Engine, ref: Ref, was: Kept) -> Iterator[list[Outcome]]:
+    if was.verb in INVERSE:
+        if was.is_changed:
+            asks = engine.layouts[ref.layout].act_asks(INVERSE[was.verb], ref.queue, (), {})
+            yield [one for ask in asks for one in ask.read(scripts.run_all(engine.client, ask.calls))]
+        return
+    yield from _untold(engine, ref, was)
+    layout = engine.layouts[ref.layout]
+    changed = [(was.rows[id], left) for id, left in was.left.items() if id in was.rows]
+    script = "enqueue" if not is_exact(layout) else "restore" if was.verb in TAKEN else "revert"
+    moved_on = [row for row, left in changed if script == "revert" and not left.place]
+    if moved_on:
+        yield [Outcome("undo", row.id, "changed", "it changed since") for row in moved_on]
+    able = [(row, left) for row, left in changed if script != "revert" or left.place]
+    for chunk in _by_size(able):
+        call = layout.call(script, ref.queue, {}, [_columns(script, row, left) for row, left in chunk])
+        [answer] = scripts.run_all(engine.client, [call])
+        outcomes = _outcomes([row.id for row, _left in chunk], answer)
+        yield outcomes
+        if outcomes[-1].word in LOST:
+            return
+
+
+_BACK = {"moved": "restored", "exists": "the id is taken", "changed": "it changed since", "gone": "it is gone since"}
+
+
+def _outcomes(ids: Sequence[bytes], answer: Answer | Exception) -> list[Outcome]:
+    if isinstance(answer, Exception) and not isinstance(answer, RqtuiError):
+        raise answer
+    if isinstance(answer, Exception):
+        word = "unknown" if isinstance(answer, Unknown) else "error"
+        return [Outcome("undo", id, word, str(answer)) for id in ids]
+    return [
+        Outcome("undo", id, each.word, _BACK.get(each.word, each.text), int(each.word == "moved"), dict(each.values))
+        for id, each in zip(ids, answer.each, strict=True)
+    ]
+
+
+def _columns(script: str, row: Row, left: Left) -> Mapping[str, object]:
+    """A row of the script that brings a job back."""
+    if script == "enqueue":
+        return row.put
+    same = {"id": row.id, "place": row.place, "score": row.score, "line": row.line, "errors": row.errors}
+    if script == "restore":
+        return {**same, "record": row.record, "body": row.body}
+    return {**same, "left": left.place, "known": left.line}
+
+
+def _untold(engine: Engine, ref: Ref, was: Kept) -> Iterator[list[Outcome]]:
+    """Jobs whose answer never came: those that are as they were need nothing, of the rest the truth is not known.
+
+    What was deleted where no worker takes jobs from can only have gone by this: it is restored.
+    """
+    if not was.untold:
+        return
+    exact = is_exact(engine.layouts[ref.layout])
+    ids = list(was.untold)
+    now = {row.id: row for rows in looks(engine, ref, ids, False) for row in rows} if exact else {}
+    outcomes = []
+    for id in ids:
+        row = was.rows[id]
+        if id in now and now[id].is_as(row):
+            outcomes.append(Outcome("undo", id, "same", "nothing changed"))
+        elif exact and was.verb in TAKEN and id not in now and row.place in ("scheduled", "done", "dead"):
+            was.left[id] = Left()
+        else:
+            outcomes.append(Outcome("undo", id, "untold", "the answer was lost, so nobody knows what became of it"))
+    yield outcomes
+
+
+def _by_size(rows: Sequence[tuple[Row, Left]]) -> Iterator[list[tuple[Row, Left]]]:
+    """Chunks that one call can take: so many jobs, and not too many bytes."""
+    chunk: list[tuple[Row, Left]] = []
+    size = 0
+    for row, left in rows:
+        if chunk and (len(chunk) == CHUNK or size + row.size > ANSWER_BYTES):
+            yield chunk
+            chunk, size = [], 0
+        chunk.append((row, left))
+        size += row.size
+    if chunk:
+        yield chunk

@@ -1,0 +1,89 @@
+"""Groups of queues by the beginning of their names: `mail:eu` and `mail:us` are the group `mail:`.
+
+Pure. A group's sum is a `Queue` of its own, so that whatever can be said of a queue can be said of a group: counts,
+rates and workers added, the oldest age, the worst verdict with the name of the queue that has it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import zip_longest
+from typing import NamedTuple
+
+from rqtui.model import Count, Queue, Rate, Ref, State, Verdict
+
+_PREFIX = re.compile(r"[^:./]+[:./](?=.)")
+_WORST = {"ok": 0, "unknown": 1, "warning": 2, "critical": 3}
+
+
+class Group(NamedTuple):
+    """Queues that share the beginning of their names; one that shares it with none is a group without a name."""
+
+    prefix: str
+    refs: tuple[Ref, ...]
+
+    @property
+    def id(self) -> str:
+        """An id that no queue has."""
+        return f"\0{self.prefix}"
+
+    @property
+    def system(self) -> str:
+        """The system of all of them, or how many there are."""
+        systems = {ref.layout for ref in self.refs}
+        return systems.pop() if len(systems) == 1 else f"{len(systems)} systems"
+
+
+def prefix(name: str) -> str:
+    """The beginning of a queue's name, with the sign that ends it; empty where there is none."""
+    found = _PREFIX.match(name)
+    return found[0] if found else ""
+
+
+def grouped(refs: Sequence[Ref]) -> list[Group]:
+    """The queues in groups of two or more, and those that stand alone, each in the place of its first."""
+    found: dict[str, list[Ref]] = {}
+    for ref in refs:
+        found.setdefault(prefix(ref.queue) or str(ref), []).append(ref)
+    return [Group(name if len(these) > 1 else "", tuple(these)) for name, these in found.items()]
+
+
+def total(group: Group, queues: Sequence[Queue]) -> Queue | None:
+    """The queues as one; None while none of them was counted."""
+    if not queues:
+        return None
+    counts = []
+    for state in State:
+        these = [count for queue in queues for count in queue.counts if count.state is state]
+        if these:
+            exact = all(count.exact for count in these) and len(queues) == len(group.refs)
+            counts.append(Count(state, state, sum(count.count for count in these), exact))
+    told = [queue.workers for queue in queues if queue.workers is not None]
+    worst = max(queues, key=lambda queue: _WORST[queue.verdict.severity])
+    size = f"{len(group.refs)} queues"
+    words = f"{size} · {worst.name.removeprefix(group.prefix)}: {worst.verdict.text}" if worst.findings else size
+    return Queue(
+        group.prefix,
+        group.system,
+        tuple(counts),
+        max(queue.counted_ms for queue in queues),
+        paused=all(queue.paused for queue in queues),
+        workers=sum(told) if told else None,
+        oldest_ready_ms=max((queue.oldest_ready_ms or 0 for queue in queues), default=0) or None,
+        counters={name: sum(queue.counters.get(name, 0) for queue in queues) for name in ("in", "out", "failed")},
+        findings=worst.findings,
+        verdict=Verdict(worst.verdict.severity, words, worst.verdict.kind),
+    )
+
+
+def rate(rates: Sequence[Rate]) -> Rate:
+    """What goes in and out of all of them."""
+    histories = [each.history[::-1] for each in rates]
+    summed = tuple(sum(at) for at in zip_longest(*histories, fillvalue=0.0))[::-1]
+    return Rate(
+        sum(each.in_s for each in rates),
+        sum(each.out_s for each in rates),
+        sum(each.failed_s for each in rates),
+        summed,
+    )

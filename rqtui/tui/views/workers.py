@@ -1,0 +1,350 @@
+"""Workers: who works on the queues, what each does and since when, and what those that fell silent still hold.
+
+It rides in the tick: of each queue in sight the list of workers and a page of what is reserved. Keys for jobs act on
+the jobs that the worker under the cursor holds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from textual.app import ComposeResult
+from textual.content import Content
+
+from rqtui import filters
+from rqtui.errors import UsageError
+from rqtui.layout import Ask
+from rqtui.model import Focus, Job, Queue, Ref, Snapshot, State
+from rqtui.reports import workers
+from rqtui.reports.workers import TROUBLED, Seat, Standing
+from rqtui.tui import chrome, display
+from rqtui.tui.reported import sides
+from rqtui.tui.rows import Cell, Column, Piece, Row
+from rqtui.tui.table import Table
+from rqtui.tui.view import Target, View
+
+if TYPE_CHECKING:
+    from rqtui.verbs import Verb
+
+_ORDERS: dict[str, Callable[[Seat], tuple[object, ...]]] = {
+    "trouble first": workers.rank,
+    "name": lambda seat: (seat.name, seat.ref.queue),
+    "longest held": lambda seat: (seat.since_ms or float("inf"), seat.name),
+    "last beat": lambda seat: (seat.worker.beat_ms if seat.worker else 0, seat.name),
+}
+SORTS = tuple(_ORDERS)
+ID_CELLS = 18
+MOST_ROWS = 500  # drawn at each tick, since their ages go on
+IN_TURN = 100  # queues that are counted in turn, of more than a screen is about
+_HUES = {
+    Standing.GONE: "state-dead",
+    Standing.LATE: "state-dead",
+    Standing.EXPIRED: "state-dead",
+    Standing.STOPPING: "state-reserved",
+    Standing.QUIET: "state-reserved",
+    Standing.UNSEEN: "muted",
+    Standing.RUNNING: "state-ready",
+    Standing.IDLE: "muted",
+}
+EMPTY = "no worker gives a sign of life, and nothing is reserved"
+
+
+class Workers(View):
+    """The workers of some queues; of all of them where none is named."""
+
+    NAME = "workers"
+    FILTER_HINT = "part of a worker, a host, a job or a queue; !term turns it round"
+    DEFAULT_CSS: ClassVar[str] = "Workers Table { height: 1fr; }"
+
+    def __init__(self, refs: tuple[Ref, ...] = ()) -> None:
+        super().__init__()
+        self.refs = self._named = refs
+        self.sort = SORTS[0]
+        self._expression, self._accepts = "", filters.parse("")
+        self._known: dict[Ref, Queue] = {}
+        self._asked: tuple[Ref, ...] = ()
+        self._asks: dict[Ref, tuple[Ask[Any], ...]] = {}
+        self._seats: tuple[Seat, ...] = ()
+        self._problems: tuple[str, ...] = ()
+        self._turn = 0
+        self._now_ms = 0
+
+    def compose_view(self) -> ComposeResult:
+        """The table."""
+        is_ascii = self.cockpit.settings.is_ascii
+        yield Table(self._columns(), empty="looking …", id="workers", ascii_only=is_ascii)
+
+    def on_mount(self) -> None:
+        """The keys go to the table."""
+        self.table.focus()
+
+    @property
+    def table(self) -> Table:
+        """The workers."""
+        return self.query_one("#workers", Table)
+
+    def _columns(self) -> Sequence[Column]:
+        queue = () if len(self.refs) == 1 else (Column("queue", "queue", 8, weight=1, drop=3, style="muted"),)
+        return (
+            Column("state", "state", 13),
+            Column("worker", "worker", 14, weight=2, style="strong"),
+            *queue,
+            Column("holds", "holds", 5, align="right", drop=4),
+            Column("job", "job", 12, weight=3, drop=2),
+            Column("id", "id", ID_CELLS, drop=6),
+            Column("since", "for", 6, align="right", style="muted"),
+            Column("left", "lease", 6, align="right", drop=5),
+            Column("beat", "beat", 6, align="right"),
+            Column("up", "up", 6, align="right", style="muted", drop=8),
+            Column("where", "pid @ host", 12, weight=1, style="muted", drop=7),
+        )
+
+    # -- what the app asks ----------------------------------------------------------------------------------------
+
+    def in_scope(self, refs: Sequence[Ref]) -> list[Ref]:
+        """The queues it is about."""
+        return [*self.refs] or list(refs)
+
+    def focus_wish(self, refs: list[Ref]) -> Focus:
+        """Counts, lists of workers and what is reserved; of more than a hundred queues those that are busy."""
+        scope, layouts = self.in_scope(refs), self.cockpit.layouts
+        busy = frozenset(ref for ref, queue in self._known.items() if _is_busy(queue))
+        self._asked = workers.chosen(scope, layouts, busy)
+        others = [scope[(self._turn + step) % len(scope)] for step in range(min(IN_TURN, len(scope)))]
+        asks = (ask for ref in self._asked for ask in self._asks_of(ref))
+        return Focus(tuple(dict.fromkeys([*self._asked, *others])), asks=tuple(asks))
+
+    def _asks_of(self, ref: Ref) -> tuple[Ask[Any], ...]:
+        """The same asks as before while they would send the same: so that an equal wish can be told."""
+        fresh = workers.asks(self.cockpit.layouts[ref.layout], ref.queue, len(self._asked))
+        known = self._asks.get(ref, ())
+        if [ask.calls for ask in fresh] != [ask.calls for ask in known]:
+            self._asks[ref] = fresh
+        return self._asks.get(ref, ())
+
+    def show(self, snapshot: Snapshot) -> None:
+        """The workers of a new picture."""
+        if len(snapshot.answers) != 2 * len(self._asked):
+            return  # a picture that was asked for by the view below, or before the queues were known
+        self._now_ms = snapshot.taken_ms
+        self._known.update((Ref(queue.layout, queue.name), queue) for queue in snapshot.queues)
+        if len(self.in_scope(self.cockpit.refs)) > IN_TURN:
+            self._turn += IN_TURN
+        if not self.is_frozen:
+            self._seats, self._problems = workers.read(self._asked, snapshot.answers, self._now_ms)
+        self._draw()
+
+    def _draw(self) -> None:
+        self.table.empty = self._sentence()
+        self.table.update([self._row(seat) for seat in self._shown()[:MOST_ROWS]])
+        about = display.safe(self.refs[0].queue) if len(self.refs) == 1 else f"{len(self.refs) or 'all'} queues"
+        wanted = [Piece(f"/{display.safe(self._expression)} ", "accented")] if self._expression else []
+        self.table.set_title(
+            Piece(" workers ", "strong"), Piece(f"of {display.elide_middle(about, 32)} ", "muted"), *wanted
+        )
+        self.table.set_subtitle(*self._below())
+        self.cockpit.show_header()
+        self.app_keys_changed()
+
+    def _below(self) -> list[Piece]:
+        """What the frame says below: what could not be read, what was left out, what to press for the worst."""
+        words = [Piece("frozen: p", "accented")] if self.is_frozen else []
+        words += [Piece(display.safe(self._problems[0]), "critical")] if self._problems else []
+        able = [ref for ref in self.in_scope(self.cockpit.refs) if self._keeps_workers(ref)]
+        if len(able) > len(self._asked):
+            words.append(Piece(f"{len(self._asked)} of {display.count(len(able))} queues", "warning"))
+        if len(self._seats) > MOST_ROWS:
+            words.append(Piece(f"the first {MOST_ROWS}", "warning"))
+        if any(not seat.is_whole and seat.jobs for seat in self._seats):
+            words.append(Piece("of the leases that end first", "warning"))
+        seat = self.seat()
+        if seat is not None and seat.standing in TROUBLED and seat.jobs:
+            words.append(Piece(_help(seat, self._now_ms, self._may_change()), "critical"))
+        elif seat is not None and seat.worker is not None and self._may_change("quiet", seat.ref):
+            words.append(Piece(": tells it to be quiet or to stop", "muted"))
+        pieces = [piece for word in words for piece in (Piece(" · ", "muted"), word)][1:]
+        return [Piece(" "), *pieces, Piece(" ")] if pieces else []
+
+    def _may_change(self, verb: str = "release", ref: Ref | None = None) -> bool:
+        can = ref is None or self.cockpit.layouts[ref.layout].can(verb)
+        return can and self.cockpit.check_verb("L") is not False
+
+    def _sentence(self) -> str:
+        scope = self.in_scope(self.cockpit.refs)
+        silent = sorted({ref.layout for ref in scope if not self._keeps_workers(ref)})
+        if self._expression and self._seats:
+            return f"nobody fits /{display.safe(self._expression)}: / and Esc clear it"
+        if scope and not any(self._keeps_workers(ref) for ref in scope):
+            keep = "keeps" if len(silent) == 1 else "keep"
+            return f"{' and '.join(silent)} {keep} no names of workers: Esc goes back"
+        return EMPTY
+
+    def _keeps_workers(self, ref: Ref) -> bool:
+        return ref.layout in self.cockpit.layouts and workers.keeps_workers(self.cockpit.layouts[ref.layout])
+
+    def _shown(self) -> list[Seat]:
+        return sorted((seat for seat in self._seats if self._accepts(_as_job(seat))), key=_ORDERS[self.sort])
+
+    def _row(self, seat: Seat) -> Row:
+        now_ms, job, worker = self._now_ms, seat.job, seat.worker
+        hue = _HUES[seat.standing]
+        queue: tuple[Cell, ...] = () if len(self.refs) == 1 else (display.safe(seat.ref.queue),)
+        id = job.id if job else worker.job if worker else b""
+        cells = (
+            (Piece("● ", hue), Piece(seat.standing.value, hue if seat.standing in TROUBLED else "")),
+            display.safe(seat.name),
+            *queue,
+            Piece(display.count(len(seat.jobs)), "state-reserved" if seat.jobs else "muted"),
+            display.safe(job.name) if job and job.name else Piece(display.ZERO, "muted"),
+            display.job_id(id, ID_CELLS) if id else Piece(display.ZERO, "muted"),
+            display.ZERO if seat.since_ms is None else display.age(max(0, now_ms - seat.since_ms)),
+            _left(seat, now_ms),
+            _beat(seat, now_ms),
+            display.age(now_ms - worker.started_ms) if worker and worker.started_ms else display.ZERO,
+            _where(seat),
+        )
+        return Row(_id(seat), cells)
+
+    def second_line(self, width: int) -> chrome.Sides:
+        """How many workers there are, how many of them are in trouble, and what they hold."""
+        troubled = [seat for seat in self._seats if seat.standing in TROUBLED]
+        running = sum(seat.standing is Standing.RUNNING for seat in self._seats)
+        held = sum(len(seat.jobs) for seat in self._seats)
+        stuck = sum(len(seat.jobs) for seat in troubled)
+        number = len(self._seats)
+        left = Content.assemble(
+            (f"{display.count(number) if number else 'no'} {'worker' if number == 1 else 'workers'}", "b $strong"),
+            ("   running ", "$muted"),
+            (display.count(running), "$state-ready" if running else "$data"),
+            ("   hold ", "$muted"),
+            (display.count(held), "$state-reserved" if held else "$data"),
+            ("   silent ", "$muted"),
+            (display.count(len(troubled)), "$state-dead" if troubled else "$data"),
+            (f" with {stuck} {'job' if stuck == 1 else 'jobs'}" if stuck else "", "$state-dead"),
+        )
+        return chrome.first_that_fits(sides(left, self.sort, bool(self.refs)), width)
+
+    def seat(self) -> Seat | None:
+        """The worker under the cursor."""
+        wanted = self.table.cursor_id
+        return next((seat for seat in self._seats if _id(seat) == wanted), None)
+
+    def target(self) -> Target:
+        """The jobs that the worker under the cursor holds, and the worker itself."""
+        seat = self.seat()
+        if seat is None:
+            ref = self.refs[0] if len(self.refs) == 1 else None
+            return Target(ref, queue=self._known.get(ref) if ref else None)
+        names = (seat.name,) if seat.worker is not None else ()
+        place = seat.jobs[0].place if seat.jobs else ""
+        state = State.RESERVED if seat.jobs else None
+        return Target(seat.ref, place, seat.jobs, queue=self._known.get(seat.ref), state=state, workers=names)
+
+    def begins(self, verb: Verb) -> bool:
+        """A verb on jobs is about those that the worker holds, and not about the worker."""
+        if verb.scope != "job":
+            return False
+        self.cockpit.begin(verb, replace(self.target(), workers=()))
+        return True
+
+    def scope(self) -> tuple[Ref, ...]:
+        """From one side view to another the queues stay the same."""
+        return self.refs
+
+    def dim(self, is_dim: bool) -> None:
+        """The connection is lost, or back."""
+        self.table.dimmed = is_dim
+
+    # -- keys -----------------------------------------------------------------------------------------------------
+
+    def action_widen(self) -> None:
+        """All queues instead of those that it was opened with, and back."""
+        self.refs = self._named if not self.refs else ()
+        self._seats, self._asked = (), ()
+        self.table.reset()
+        self.table.set_columns(self._columns())
+        self._draw()
+        self.look_again()
+
+    def action_sort(self) -> None:
+        """The next sort."""
+        self.sort = SORTS[(SORTS.index(self.sort) + 1) % len(SORTS)]
+        self._draw()
+
+    def filtered(self, expression: str) -> None:
+        """Shows the workers that fit; the grammar is that of jobs."""
+        self._accepts, self._expression = filters.parse(expression), expression
+        self._draw()
+
+    def filter_typed(self, expression: str) -> None:
+        """At once, as far as it can be read."""
+        with contextlib.suppress(UsageError):
+            self.filtered(expression)
+
+    def on_table_moved(self, _event: Table.Moved) -> None:
+        """Other keys may apply to another worker."""
+        self.table.set_subtitle(*self._below())
+        self.app_keys_changed()
+
+    def on_table_opened(self, _event: Table.Opened) -> None:
+        """Enter opens the job that it does."""
+        seat = self.seat()
+        if seat is None:
+            return
+        if seat.job is not None:
+            self.open_job(seat.ref, seat.job)
+        else:
+            self.cockpit.say(f"{seat.name} holds no job.")
+
+
+def _is_busy(queue: Queue) -> bool:
+    """Whether somebody works on it, or did until lately."""
+    return bool(queue.count_in(State.RESERVED) or queue.workers or queue.counters.get("registered"))
+
+
+def _help(seat: Seat, now_ms: int, may_change: bool) -> str:
+    """What becomes of the jobs of a silent worker, and the keys that help."""
+    number = len(seat.jobs)
+    jobs = "its job" if number == 1 else f"its {number} jobs"
+    if not may_change:
+        return f"{jobs} wait for a reaper"
+    over = sum(job.deadline_ms is not None and job.deadline_ms < now_ms for job in seat.jobs)
+    return f"{jobs}: L lets go" + (f", > reaps {over}" if over else "")
+
+
+def _id(seat: Seat) -> str:
+    return f"{seat.ref}\n{seat.name}"
+
+
+def _as_job(seat: Seat) -> Job:
+    """What the filter looks at."""
+    job, worker = seat.job, seat.worker
+    words = f"{seat.ref.queue} {seat.standing} {worker.host if worker else ''}".encode("utf-8", "surrogateescape")
+    id = job.id if job else worker.job if worker else b""
+    return Job(id, "", "", "", State.RESERVED, b"", name=job.name if job else "", worker=seat.name, body=words)
+
+
+def _left(seat: Seat, now_ms: int) -> Cell:
+    """What is left of the lease that ends first."""
+    ends = [job.deadline_ms for job in seat.jobs if job.deadline_ms is not None]
+    if not ends:
+        return Piece(display.ZERO, "muted")
+    left_ms = min(ends) - now_ms
+    return Piece(display.age(left_ms), "state-dead" if left_ms < 0 else "muted")
+
+
+def _beat(seat: Seat, now_ms: int) -> Cell:
+    if seat.worker is None:
+        return Piece("never", "muted")
+    is_silent = seat.standing in TROUBLED
+    return Piece(display.age(max(0, now_ms - seat.worker.beat_ms)), "state-dead" if is_silent else "muted")
+
+
+def _where(seat: Seat) -> str:
+    worker = seat.worker
+    if worker is None or not (worker.pid or worker.host):
+        return display.ZERO
+    return " @ ".join(display.safe(part) for part in (worker.pid, worker.host) if part)
