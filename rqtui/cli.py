@@ -25,6 +25,7 @@ HEALTH_UNKNOWN = 3
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command line (without the program's name) and returns the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
+    _open_closed_streams()
     if words == ["--version"]:
         print(f"rqtui {__version__}")
         return 0
@@ -47,6 +48,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as error:  # typer's completion ends like this
         return error.code if isinstance(error.code, int) else int(error.code is not None)
     return code if isinstance(code, int) else 0
+
+
+def _open_closed_streams() -> None:
+    """Puts nothing in place of streams that were closed (`>&-`): else a socket gets such a number, and our words."""
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        if getattr(sys, name) is None:
+            with suppress(OSError):
+                os.fstat(number)
+                continue
+            opened = os.open(os.devnull, os.O_RDWR)
+            if opened != number:
+                os.dup2(opened, number)
+                os.close(opened)
+            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
 
 
 def _screen(url: str | None = None) -> int:
@@ -74,6 +89,7 @@ def application() -> typer.Typer:
         acting,
         configuring,
         exposing,
+        foretelling,
         judging,
         looking,
         looping,
@@ -123,6 +139,7 @@ def application() -> typer.Typer:
         undoing,
         streaming,
         exposing,
+        foretelling,
     ):
         module.register(app)
     return app

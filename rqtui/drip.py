@@ -72,6 +72,9 @@ def steps(
     before = _looked(engine, refs)
     jobs = _listed(engine, refs[0], place) if place else ((ref, job) for ref, jobs in chosen for job in jobs)
     total = sum(queue.count(place) for queue in before.values()) if place else sum(len(jobs) for _ref, jobs in chosen)
+    if engine.keeper is not None:  # where the whole is too much for one undo, no part of it is kept
+        for ref, jobs_of in chosen:
+            engine.keeper.expect(verb, ref, total if place else len(jobs_of))
     done, away, last_s, allowed = 0, dict.fromkeys(refs, 0), clock(), 1.0
     while True:
         now = _looked(engine, refs)

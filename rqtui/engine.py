@@ -42,7 +42,9 @@ class Kept(Protocol):
 
 
 class Keeper(Protocol):
-    """Who keeps what is changed, so that it can be undone (`undo.Keeper`)."""
+    """Who keeps what is changed, so that it can be undone (`undo.Keeper`); `problem` says why it cannot."""
+
+    problem: str
 
     def expect(self, verb: str, ref: Ref, total: int) -> None:
         """So many jobs will be asked for."""
@@ -307,12 +309,18 @@ class Engine(Discovery):
             answers = scripts.run_all(self.client, [*before, *ask.calls, *after])
             first, last = len(before), len(before) + len(ask.calls)
             outcomes = ask.read(answers[first:last])
-            if kept:
-                kept.told(outcomes, answers[:first], answers[last:])
             if self.keeper:
                 self.keeper.changed(name, ref, outcomes)
+            unwritten: RqtuiError | None = None
+            try:
+                if kept:
+                    kept.told(outcomes, answers[:first], answers[last:])
+            except RqtuiError as error:  # these jobs were changed: that is told first
+                unwritten = error
             done += len(outcomes)
             yield outcomes
+            if unwritten:
+                raise unwritten
             if outcomes and outcomes[-1].word in ("unknown", "not sent"):
                 rest = [job for other in asks for job in other.jobs][done:]
                 yield [Outcome(name, job.id, "not sent", outcomes[-1].text) for job in rest]

@@ -2,7 +2,7 @@
 
 The first line says what was done where; then, for each chunk, a line of `rows` (how the jobs were, synced to the disk
 before anything is sent) and a line of `left` (how the verb left those that it changed). A file is never rewritten; the
-oldest go when there are too many. `undo.py` decides what stands in them.
+oldest go when there are too many. `undo.py` decides what stands in them: of deleted jobs whole bodies, in clear.
 """
 
 from __future__ import annotations
@@ -12,16 +12,19 @@ import os
 import secrets
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from rqtui.errors import RqtuiError, UsageError
-from rqtui.operations import private
+from rqtui.operations import add
 
 FILES = 200
 FOLDER_BYTES = 1 << 30
 OPERATION_BYTES = 256 << 20
+VERSION = 1  # of what stands in a file
+PROBE_BYTES = 64 << 10
 _TELLS = ("verb", "layout", "queue", "url", "who")
 
 
@@ -76,6 +79,7 @@ class Kept:
     rows: dict[bytes, Row] = field(default_factory=dict)
     left: dict[bytes, Left] = field(default_factory=dict)
     untold: set[bytes] = field(default_factory=set)
+    missed: int = 0  # jobs that were changed and did not fit into the file
     is_changed: bool = False  # something was done, be it to the queue alone
     undone_at_ms: int = 0
 
@@ -88,18 +92,24 @@ class File:
         self.name = f"{at_ms}-{verb}-{secrets.token_hex(3)}"
         self.path = folder / f"{self.name}.jsonl"
         self.jobs = self.bytes = 0
+        self._is_changed = self._is_open = False
         told = dict(zip(_TELLS, (verb, layout, queue, url, who), strict=True))
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             _prune(folder)
-            with private(self.path, is_new=True) as file:
-                file.write(_line({**told, "at_ms": at_ms}))
+            add(self.path, _line({**told, "at_ms": at_ms, "version": VERSION}), is_new=True)
         except OSError as error:
             raise _unwritable(self.path, error) from error
+
+    @property
+    def can_be_undone(self) -> bool:
+        """Whether something was changed, or may have been: of a chunk that is open nobody has heard."""
+        return self._is_changed or self._is_open
 
     def rows(self, rows: list[Row]) -> None:
         """How these jobs are, before they are changed; on the disk when this returns."""
         self._add({"rows": [_cells(row) for row in rows]}, is_synced=True)
+        self._is_open = True
         self.jobs += len(rows)
         self.bytes += sum(row.size for row in rows)
 
@@ -108,15 +118,31 @@ class File:
         cells = [[_text(id), each.place, _text(each.line)] for id, each in left.items()]
         lost = [_text(id) for id in untold]
         self._add({"left": cells, "corrected": [_cells(row) for row in corrected], "untold": lost}, is_synced=False)
+        self._is_open, self._is_changed = False, self._is_changed or bool(cells or lost)
+
+    def missed(self, number: int) -> None:
+        """So many more jobs are changed, of which nothing is written down."""
+        self._add({"missed": number}, is_synced=False)
 
     def _add(self, what: Mapping[str, Any], is_synced: bool) -> None:
         try:
-            with private(self.path) as file:
-                file.write(_line(what))
-                if is_synced:
-                    os.fsync(file.fileno())
+            add(self.path, _line(what), is_synced=is_synced)
         except OSError as error:
             raise _unwritable(self.path, error) from error
+
+
+def problem_of(folder: Path, size: int = PROBE_BYTES) -> str:
+    """Why nothing can be written there now, in words; empty where it can: so many bytes are written and taken away."""
+    path = folder / f"probe-{os.getpid()}-{secrets.token_hex(3)}"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            add(path, bytes(size), is_new=True)
+        finally:
+            path.unlink(missing_ok=True)
+    except OSError as error:
+        return f"its folder cannot be written ({error.strerror or error}): {folder}"
+    return ""
 
 
 def names(folder: Path) -> list[str]:
@@ -131,6 +157,8 @@ def read(folder: Path, name: str) -> Kept:
         lines = path.read_bytes().splitlines()
         head = json.loads(lines[0])
         verb, layout, queue, url, who = (str(head[key]) for key in _TELLS)
+        if head.get("version", VERSION) != VERSION:
+            raise UsageError(f"the undo record {path} was written by another version of rqtui: that one can undo it.")
         kept = Kept(name, verb, layout, queue, url, who, int(head["at_ms"]))
         chunk: list[bytes] = []
         for raw in lines[1:]:
@@ -140,20 +168,29 @@ def read(folder: Path, name: str) -> Kept:
                 break
             chunk = _take(kept, line, chunk)
         kept.untold.update(chunk)
+        kept.untold.intersection_update(kept.rows)
         return kept
     except FileNotFoundError:
         raise UsageError(f"there is no undo record {name} in {folder}; rqtui undo --list names them.") from None
-    except (OSError, ValueError, TypeError, LookupError) as error:
-        raise UsageError(f"the undo record {path} cannot be read: {error}.") from error
+    except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is broken, or another version wrote it"
+        raise UsageError(f"the undo record {path} cannot be read: {why}.") from error
 
 
 def mark_undone(folder: Path, name: str) -> None:
     """Writes down that it was taken back."""
-    try:
-        with private(folder / f"{name}.jsonl") as file:
-            file.write(_line({"undone_at_ms": int(time.time() * 1000)}))
-    except OSError as error:
-        raise _unwritable(folder / name, error) from error
+    _mark(folder, name, {"undone_at_ms": int(time.time() * 1000)})
+
+
+def mark_back(folder: Path, name: str, ids: Iterable[bytes]) -> None:
+    """Writes down which jobs are back: an undo that ends before its time goes on with the others."""
+    _mark(folder, name, {"back": [_text(id) for id in ids]})
+
+
+def _mark(folder: Path, name: str, what: Mapping[str, Any]) -> None:
+    """Only a note: where the disk is full, an undo does its work all the same, and asks about a job twice."""
+    with suppress(OSError):
+        add(folder / f"{name}.jsonl", _line(what))
 
 
 def _take(kept: Kept, line: Mapping[str, Any], chunk: list[bytes]) -> list[bytes]:
@@ -170,6 +207,10 @@ def _take(kept: Kept, line: Mapping[str, Any], chunk: list[bytes]) -> list[bytes
         kept.untold.difference_update(kept.left)
         kept.untold.update(map(_bytes, line["untold"]))
         return []
+    for id in map(_bytes, line.get("back", ())):
+        kept.left.pop(id, None)
+        kept.untold.discard(id)
+    kept.missed += int(line.get("missed", 0))
     kept.undone_at_ms = int(line.get("undone_at_ms", kept.undone_at_ms))
     return chunk
 
@@ -179,9 +220,10 @@ def _prune(folder: Path) -> None:
     total = 0
     for number, name in enumerate(names(folder), 2):
         path = folder / f"{name}.jsonl"
-        total += path.stat().st_size
-        if number > FILES or total > FOLDER_BYTES:
-            path.unlink(missing_ok=True)
+        with suppress(OSError):  # another program makes room at the same time
+            total += path.stat().st_size
+            if number > FILES or total > FOLDER_BYTES:
+                path.unlink()
 
 
 def _at_ms(name: str) -> int:
@@ -217,5 +259,5 @@ def _bytes(value: str) -> bytes:
 def _unwritable(path: Path, error: OSError) -> RqtuiError:
     return RqtuiError(
         f"the undo record {path} cannot be written ({error.strerror or error}), so nothing more was changed. "
-        "Make room, or name another folder by RQTUI_STATE_DIR."
+        "Make room or name another folder by RQTUI_STATE_DIR; the same again goes without undo."
     )

@@ -72,15 +72,20 @@ class Loop:
 
     `work` does one round and says whether it was full (then it is called again at once) and when there is something to
     do next. `report` is told of every round, on the loop's thread. A ServerError makes it back off 1 1 2 3 5 8 13 s;
-    any other exception is reported and logged, and backed off from as well: a loop never dies of one.
+    any other exception is reported and logged, and backed off from as well: a loop never dies of one. `rest` is called
+    when it goes round no more, be it for a while: a connection that is named after a loop looks like one that runs.
     """
 
     def __init__(
-        self, name: str, work: Callable[[], Round], report: Callable[[Round], None] = lambda _round: None
+        self,
+        name: str,
+        work: Callable[[], Round],
+        report: Callable[[Round], None] = lambda _round: None,
+        rest: Callable[[], None] = lambda: None,
     ) -> None:
         self.name = name
         self.rounds: deque[Round] = deque(maxlen=STEPS)
-        self._work, self._report = work, report
+        self._work, self._report, self._rest = work, report, rest
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._turn = threading.Lock()
@@ -114,6 +119,7 @@ class Loop:
         """One round, whether it is running or not."""
         with self._turn:
             done = self._round()
+            self._rest_if_over()
         if done.is_idle and self.rounds and self.rounds[-1].is_idle:
             self.rounds[-1] = done  # of many idle rounds the last one: what is remembered is what was done
         else:
@@ -126,6 +132,12 @@ class Loop:
             done = self.step()
             if not done.full or done.error:
                 stop.wait(done.wait_s)
+        with self._turn:
+            self._rest_if_over()
+
+    def _rest_if_over(self) -> None:
+        if not self.is_running:
+            self._rest()
 
     def _round(self) -> Round:
         began = time.monotonic()

@@ -33,8 +33,9 @@ FILE_BYTES = 4 << 20  # then the file becomes `.1`, and what was `.1` goes
 class Operation:
     """One change as it was asked for, and what became of it.
 
-    `ids` are the first of `count` jobs that it was about; `answers` how many of which words. `undo` is the name of the
-    record in the undo folder, empty where there is none; `undone_at_ms` when it was taken back, 0: not.
+    `queue` is the first of them, `others` the rest where it was done to several. `ids` are the first of `count` jobs
+    that it was about; `answers` how many of which words. `undo` are the names of the records in the undo folder, one
+    per queue, empty where there is none; `undone_at_ms` when it was taken back, 0: not.
     """
 
     at_ms: int
@@ -46,10 +47,16 @@ class Operation:
     count: int = 0
     answers: Mapping[str, int] = field(default_factory=dict)
     error: str = ""
-    undo: str = ""
+    undo: tuple[str, ...] = ()
     undone_at_ms: int = 0
     url: str = ""
     profile: str = ""
+    others: tuple[str, ...] = ()
+
+    @property
+    def where(self) -> str:
+        """The queue; of several `mail and 2 more`."""
+        return f"{self.queue} and {len(self.others)} more" if self.others else self.queue
 
     def words(self) -> str:
         """`37 × ready again · 3 × it is not dead`, or why nothing was done."""
@@ -92,10 +99,12 @@ class Journal:
         ids: Sequence[bytes] = (),
         answers: Mapping[str, int] | None = None,
         error: str = "",
-        undo: str = "",
+        undo: Sequence[str] = (),
         count: int = 0,
+        others: Sequence[str] = (),
     ) -> Operation:
         """Writes down one finished change; `answers` are how many of which words, `count` the jobs if `ids` are cut."""
+        closed = tuple(undo) or (self._closes(verb, layout, queue),)
         made = Operation(
             int(time.time() * 1000),
             self.who,
@@ -106,24 +115,33 @@ class Journal:
             max(count, len(ids)),
             dict(answers or {}),
             error,
-            undo or self._closes(verb, layout, queue),
+            tuple(filter(None, closed)),
             0,
             self.url,
             self.profile,
+            tuple(others),
         )
         with self._lock:
             self._kept.append(made)
             self._write(document(made))
         return made
 
-    def undone(self, name: str) -> None:
-        """The operation with that undo record was taken back now."""
+    def undone(self, *names: str) -> None:
+        """The operation with these undo records was taken back now."""
         now_ms = int(time.time() * 1000)
         with self._lock:
             for at, each in enumerate(self._kept):
-                if each.undo == name:
+                if each.undo and set(each.undo) <= set(names):
                     self._kept[at] = replace(each, undone_at_ms=now_ms)
-            self._write({"undone": name, "at_ms": now_ms})
+            for name in names:
+                self._write({"undone": name, "at_ms": now_ms})
+
+    def without_undo(self, names: Sequence[str]) -> None:
+        """The operation with these records cannot be taken back: they are gone, or cannot be read."""
+        with self._lock:
+            for at, each in enumerate(self._kept):
+                if each.undo and set(each.undo) <= set(names):
+                    self._kept[at] = replace(each, undo=())
 
     def earlier(self) -> list[Operation]:
         """Those that other sessions did to the same Redis, the newest first."""
@@ -140,16 +158,23 @@ class Journal:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             if self._path.exists() and self._path.stat().st_size > FILE_BYTES:
                 self._path.replace(self._path.with_name(FILE + ".1"))
-            with private(self._path) as file:
-                file.write(json.dumps(line).encode() + b"\n")
+            add(self._path, json.dumps(line).encode() + b"\n")
         except OSError as error:
             self.problem = f"The journal {self._path} cannot be written: {error.strerror or error}."
 
 
-def private(path: Path, *, is_new: bool = False) -> Any:
-    """A binary file to add to that only its owner may read; with `is_new` it must not be there yet."""
+def add(path: Path, line: bytes, *, is_new: bool = False, is_synced: bool = False) -> None:
+    """Adds to a file that only its owner may read; with `is_new` it must not be there yet. OSError where not all fits.
+
+    At once, so that the lines of two programs do not mix; a disk that is nearly full takes a part without an error.
+    """
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | (os.O_EXCL if is_new else 0)
-    return os.fdopen(os.open(path, flags, 0o600), "ab", buffering=0)
+    with os.fdopen(os.open(path, flags, 0o600), "ab", buffering=0) as file:
+        rest = memoryview(line)
+        while rest:
+            rest = rest[file.write(rest) :]
+        if is_synced:
+            os.fsync(file.fileno())
 
 
 def state_folder(environ: Mapping[str, str] = os.environ) -> Path:
@@ -190,7 +215,12 @@ def past(folder: Path, most: int = REMEMBERED) -> list[Operation]:
         except (ValueError, TypeError, KeyError, AttributeError):
             continue
     newest = found[-most:][::-1]
-    return [replace(each, undone_at_ms=undone.get(each.undo, 0)) if each.undo else each for each in newest]
+    return [replace(each, undone_at_ms=_undone_ms(each, undone)) if each.undo else each for each in newest]
+
+
+def _undone_ms(operation: Operation, undone: Mapping[str, int]) -> int:
+    """When the last of its records was taken back; 0: not all were."""
+    return max(undone[name] for name in operation.undo) if undone.keys() >= set(operation.undo) else 0
 
 
 def document(operation: Operation) -> dict[str, Any]:
@@ -203,8 +233,11 @@ def document(operation: Operation) -> dict[str, Any]:
 def _read(told: dict[str, Any]) -> Operation:
     """An operation from its document."""
     ids = tuple(str(id).encode("utf-8", "surrogateescape") for id in told.pop("ids"))
+    undo, others = told.pop("undo", ()), told.pop("others", ())
     known = {each.name for each in fields(Operation)}
-    return Operation(**{key: value for key, value in told.items() if key in known}, ids=ids)
+    kept = {key: value for key, value in told.items() if key in known}
+    names = (undo,) if isinstance(undo, str) else undo
+    return Operation(**kept, ids=ids, undo=tuple(filter(None, map(str, names))), others=tuple(map(str, others)))
 
 
 def clock(at_ms: int) -> str:
@@ -244,12 +277,12 @@ def markdown(operations: Sequence[Operation], title: str = "Operations") -> str:
     lines += ["", "| time | who | what | queue | jobs | answers | undo |", "|---|---|---|---|---:|---|---|"]
     told = sorted(operations, key=lambda each: each.at_ms)
     for each in told:
-        cells = (clock(each.at_ms), each.who, each.verb, f"{each.layout}:{each.queue}", str(each.count or "·"))
+        cells = (clock(each.at_ms), each.who, each.verb, f"{each.layout}:{each.where}", str(each.count or "·"))
         lines.append("| " + " | ".join([*map(_plain, cells), _plain(each.words()), undo_word(each)]) + " |")
     for number, each in enumerate(told, 1):
         if each.ids:
             of = f"the first {len(each.ids)} of {each.count}" if each.count > len(each.ids) else str(len(each.ids))
-            lines += ["", f"## {number}. {_plain(each.verb)} {_plain(each.queue)}: {of}", ""]
+            lines += ["", f"## {number}. {_plain(each.verb)} {_plain(each.where)}: {of}", ""]
             lines += [f"* {_plain(_text(id))}" for id in each.ids]
     return "\n".join([*lines, ""])
 

@@ -7,6 +7,7 @@ by `resume`; of other systems what was deleted, by their own `enqueue`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,21 @@ if TYPE_CHECKING:
     from rqtui.engine import Engine
 
 
-def reverted(engine: Engine, folder: Path, name: str) -> Iterator[list[Outcome]]:
+def all_reverted(engine: Engine, folder: Path, names: Sequence[str], url: str) -> Iterator[list[Outcome]]:
+    """Takes the records of one operation back, the last first; a record that cannot be is told, and the others go on.
+
+    `url` is the Redis of `engine`, masked.
+    """
+    for name in reversed(names):
+        try:
+            if len(names) > 1 and kept.read(folder, name).undone_at_ms:
+                continue  # by an undo that was ended before the others
+            yield from reverted(engine, folder, name, url)
+        except UsageError as error:
+            yield [Outcome("undo", b"", "no record", str(error))]
+
+
+def reverted(engine: Engine, folder: Path, name: str, url: str = "") -> Iterator[list[Outcome]]:
     """Takes an operation back, a round trip per step, an outcome per job that it had changed or may have changed.
 
     Raises UsageError where there is nothing to take back, or on another Redis than it was done on; ReadOnly.
@@ -31,16 +46,27 @@ def reverted(engine: Engine, folder: Path, name: str) -> Iterator[list[Outcome]]
     ref = Ref(was.layout, was.queue)
     if engine.read_only:
         raise ReadOnly("undo changes the queue, and this session is read-only.")
+    if url and was.url != url:
+        raise UsageError(f"this was done on {was.url}, and this is {url}.")
     if was.layout not in engine.layouts:
         raise UsageError(f"this was done to a queue of {was.layout}: say --layout {was.layout}.")
     if was.undone_at_ms:
         raise UsageError("this was undone already.")
     if denial := engine.denial("undo", ref):
         raise Refused(denial)
-    is_whole = True
+    is_whole, is_named = True, False
     for outcomes in _steps(engine, ref, was):
         is_whole = is_whole and not any(outcome.word in LOST for outcome in outcomes)
+        back = [outcome.id for outcome in outcomes if outcome.moved and outcome.id]
+        if back:
+            kept.mark_back(folder, name, back)
+        if back and not is_named:
+            is_named = True
+            with suppress(RqtuiError):  # over maxmemory what was moved comes back, and this does not
+                engine.announce(ref)  # the queue may have been purged meanwhile, with its name
         yield outcomes
+        if engine.read_only:
+            raise ReadOnly("locked: the rest was not undone.")
     if is_whole:
         kept.mark_undone(folder, name)
 
@@ -66,6 +92,8 @@ def _steps(engine: Engine, ref: Ref, was: Kept) -> Iterator[list[Outcome]]:
         yield outcomes
         if outcomes[-1].word in LOST:
             return
+    if was.missed:
+        yield [Outcome("undo", b"", "missed", f"{was.missed} more were changed; they did not fit into the undo")]
 
 
 _BACK = {"moved": "restored", "exists": "the id is taken", "changed": "it changed since", "gone": "it is gone since"}

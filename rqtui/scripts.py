@@ -9,24 +9,21 @@ Layouts, the engine and the client use it; the grammar stands in `script_header`
 from __future__ import annotations
 
 import hashlib
-import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
-from weakref import WeakSet
+from typing import TYPE_CHECKING, Any
 
-from redis import Redis, exceptions
-
-from rqtui import script_errors
-from rqtui.errors import RqtuiError, ScriptError, UsageError, WrongType
+from rqtui.errors import ScriptError, UsageError
 from rqtui.script_header import Arg, Header, Key, Move, Word, parse_header
 from rqtui.script_lint import check
 from rqtui.script_values import Wire, read, read_table, tail_to_argv, to_argv
+
+if TYPE_CHECKING:
+    from redis import Redis
 
 __all__ = ["Answer", "Arg", "Call", "Key", "Move", "Script", "Word", "load", "parse", "run", "run_all"]
 
@@ -250,141 +247,6 @@ def run_all(client: Redis, calls: Sequence[Call]) -> list[Answer | Exception]:
     """
     if not calls:
         return []
-    try:
-        with _connection(client) as connection:
-            return _run_on(connection, client, calls)
-    except _NotConnected as error:
-        return [script_errors.from_connecting(error.reason) for _ in calls]
+    from rqtui import sending  # late: it imports redis, for which a first picture does not wait
 
-
-class _NotConnected(Exception):
-    """No connection was there to send on, for this reason of redis-py's."""
-
-    def __init__(self, reason: exceptions.RedisError) -> None:
-        super().__init__(str(reason))
-        self.reason = reason
-
-
-@dataclass(frozen=True, slots=True)
-class _Lost:
-    """In place of a reply: the connection broke, for this reason, before it was read."""
-
-    reason: Exception
-    may_have_run: bool = True
-
-
-@contextmanager
-def _connection(client: Redis) -> Iterator[Any]:
-    """A connection that is established, so that what fails later has been sent.
-
-    redis-py raises the same errors for both, and sends again where its retries are on; hence not `execute_command`.
-    """
-    own: Any = client.connection
-    if own is not None:  # single_connection_client=True: the pool's own check of a stale connection is ours to make
-        lock: threading.RLock = client.single_connection_lock
-        with lock:
-            try:
-                _reconnect_if_stale(own)
-            except exceptions.RedisError as error:
-                raise _NotConnected(error) from error
-            yield own
-        return
-    pool: Any = client.connection_pool
-    try:
-        connection = pool.get_connection()
-    except exceptions.RedisError as error:
-        raise _NotConnected(error) from error
-    try:
-        yield connection
-    finally:
-        pool.release(connection)
-
-
-def _reconnect_if_stale(connection: Any) -> None:
-    connection.connect()
-    try:
-        stale = connection.can_read()
-    except (exceptions.ConnectionError, exceptions.TimeoutError, OSError):
-        stale = True
-    if stale:  # data nobody asked for, or the end of the stream
-        connection.disconnect()
-        connection.connect()
-
-
-_without_read_only: WeakSet[Any] = WeakSet()
-"""Connection pools whose server has no EVALSHA_RO: Redis 6.2 and fakeredis."""
-
-
-def _run_on(connection: Any, client: Redis, calls: Sequence[Call]) -> list[Answer | Exception]:
-    pool = client.connection_pool
-    enforced = pool not in _without_read_only
-    replies = _exchange(connection, [call.command(enforced and call.script.read_only) for call in calls])
-    again = [i for i, reply in enumerate(replies) if _is_unknown_to_server(reply)]
-    if any(not isinstance(replies[i], exceptions.NoScriptError) for i in again):
-        _without_read_only.add(pool)
-        enforced = False
-    if isinstance(replies[-1], _Lost):
-        second = [_Lost(replies[-1].reason, may_have_run=False)] * len(again)
-    else:
-        second = _exchange(
-            connection, [calls[i].command_in_full(enforced and calls[i].script.read_only) for i in again]
-        )
-    for i, reply in zip(again, second, strict=True):
-        replies[i] = reply
-    return [_result(connection, call, reply) for call, reply in zip(calls, replies, strict=True)]
-
-
-def _is_unknown_to_server(reply: Any) -> bool:
-    """NOSCRIPT, or a server without read-only calls: in both cases nothing ran."""
-    if not isinstance(reply, exceptions.ResponseError):
-        return False
-    text = str(reply).lower()
-    return isinstance(reply, exceptions.NoScriptError) or ("unknown command" in text and "evalsha_ro" in text)
-
-
-def _exchange(connection: Any, commands: Sequence[Sequence[Wire]]) -> list[Any]:
-    """Send commands at once and read as many replies; errors stand among them, `_Lost` where none came."""
-    replies: list[Any] = []
-    if not commands:
-        return replies
-    try:
-        connection.send_packed_command(connection.pack_commands(commands), check_health=False)
-        for _ in commands:
-            try:
-                replies.append(connection.read_response(disconnect_on_error=False))
-            except (exceptions.ResponseError, exceptions.AuthenticationError, exceptions.BusyLoadingError) as reply:
-                replies.append(reply)  # the last two are ConnectionErrors to redis-py, but replies all the same
-    except (exceptions.ConnectionError, exceptions.TimeoutError, exceptions.InvalidResponse, OSError) as error:
-        connection.disconnect()
-        replies += [_Lost(error)] * (len(commands) - len(replies))
-    except BaseException:
-        connection.disconnect()  # replies are still on their way; the next user of the connection would read them
-        raise
-    return replies
-
-
-def _result(connection: Any, call: Call, reply: Any) -> Answer | RqtuiError:
-    script = call.script
-    if isinstance(reply, _Lost):
-        may_have_run = reply.may_have_run and not script.read_only
-        return script_errors.from_lost_reply(reply.reason, script.name, may_have_run)
-    if isinstance(reply, Exception):
-        error = script_errors.from_reply(reply, script.name, script.path)
-        return _with_key(connection, call, error) if isinstance(error, WrongType) else error
-    try:
-        return call.parse(reply)
-    except ScriptError as error:
-        return error
-
-
-def _with_key(connection: Any, call: Call, error: RqtuiError) -> RqtuiError:
-    """A WrongType that names the key: TYPE of each is asked and compared with the header."""
-    script, each = call.script, call.script.keys_each
-    types = [key.type for key in script.keys]
-    types += [key.type for key in each] * ((len(call.keys) - len(types)) // len(each) if each else 0)
-    replies = _exchange(connection, [[b"TYPE", key] for key in call.keys])
-    for key, expected, found in zip(call.keys, types, replies, strict=True):
-        if isinstance(found, bytes) and found != b"none" and expected not in ("any", found.decode()):
-            name = key if isinstance(key, bytes) else key.encode("utf-8", "surrogateescape")
-            return script_errors.wrong_type(script.name, name, found.decode(), expected)
-    return error
+    return sending.send(client, calls)

@@ -21,7 +21,7 @@ class Settings:
     badge PROD does). `is_asked_read_only`: --read-only was said; `may_unlock`: changes can be turned on while it runs.
     `denied` are pairs of a queue's pattern (as of a shell) and the verbs refused there; `columns` are those of a board
     by state, `redact` more patterns of keys whose values are masked, `keymap` keys by binding id. `config` is the path
-    of the file that was read, and `problems` are sentences on what is wrong in it; `notes` are worth a word at the start.
+    of the file that was read, `problems` are sentences on what is wrong in it; `notes` are worth a word at the start.
     """
 
     url: str = DEFAULT_URL

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rqtui import kept, scripts
+from rqtui.errors import RqtuiError
 from rqtui.kept import Left, Row
 from rqtui.layout import CHUNK, Layout, heard
 from rqtui.model import Job, Outcome, Ref, State
@@ -26,6 +27,7 @@ from rqtui.server import mask
 if TYPE_CHECKING:
     from rqtui.engine import Engine
 
+T = TypeVar("T")
 FOLDER = "undo"
 LIMIT = 10_000  # jobs of one operation
 ANSWER_BYTES = 8 << 20  # of one call; more jobs are asked for in another
@@ -131,19 +133,21 @@ class Told:
 class Keeper:
     """Keeps what an engine changes. One operation is what is done between two calls of `close` for its verb and queue.
 
-    `problem` says in words why nothing can be kept. Safe to call from any thread.
+    `problem` says in words why nothing can be kept, as the person was told: while it stands there, changes go on
+    without. What cannot be written though no problem was told stops the change. Safe to call from any thread.
     """
 
     def __init__(self, folder: Path, url: str = "") -> None:
         self.folder, self.url, self.who = folder / FOLDER, mask(url), who()
-        self.problem = ""
+        self.problem, self._room = kept.problem_of(self.folder), kept.PROBE_BYTES
         self._lock = threading.Lock()
         self._open: dict[tuple[str, Ref], kept.File | None] = {}
         self._told: dict[tuple[str, Ref], Told] = {}
-        try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError as error:
-            self.problem = f"{self.folder} cannot be made ({error.strerror or error})"
+
+    def checked(self) -> str:
+        """`problem` as it is now: for a question, so that the person knows before anything is done."""
+        self.problem = kept.problem_of(self.folder, self._room)
+        return self.problem
 
     def expect(self, verb: str, ref: Ref, total: int) -> None:
         """So many jobs will be asked for: of too many, none is kept, as `words` has said."""
@@ -152,11 +156,11 @@ class Keeper:
                 self._open.setdefault((verb, ref), None)
 
     def close(self, verb: str, layout: str, queue: str) -> str:
-        """The operation is over; the name of its record, empty where nothing was kept."""
+        """The operation is over; the name of its record, empty where nothing was kept, or nothing was changed."""
         with self._lock:
             file = self._open.pop((verb, Ref(layout, queue)), None)
             self._told.pop((verb, Ref(layout, queue)), None)
-        return file.name if file else ""
+        return file.name if file and file.can_be_undone else ""
 
     def changed(self, verb: str, ref: Ref, outcomes: Sequence[Outcome]) -> None:
         """Answers came: counted until the operation is closed."""
@@ -175,11 +179,16 @@ class Keeper:
     def keep(self, engine: Engine, verb: str, ref: Ref, jobs: Sequence[Job]) -> Chunk | None:
         """Reads these jobs and writes them down; None where this verb has no undo here. Raises what went wrong."""
         layout = engine.layouts[ref.layout]
-        if self.problem or _lacks(layout, verb, jobs[0].place if jobs else "") or bool(jobs) == (verb in INVERSE):
+        if _lacks(layout, verb, jobs[0].place if jobs else "") or bool(jobs) == (verb in INVERSE):
+            return None
+        if self.problem and self.checked():
             return None
         with self._lock:
             file = self._open.get((verb, ref), _NEW)
-        if file is None or (file is not _NEW and (file.jobs + len(jobs) > LIMIT or file.bytes > kept.OPERATION_BYTES)):
+        if file is None:
+            return None
+        if file is not _NEW and (file.jobs + len(jobs) > LIMIT or file.bytes > kept.OPERATION_BYTES):
+            self._written(lambda: file.missed(len(jobs)), kept.PROBE_BYTES)
             return None
         ids = list(dict.fromkeys(job.id for job in jobs))
         if not is_exact(layout):
@@ -187,12 +196,23 @@ class Keeper:
         else:
             rows = self.look(engine, ref, ids, is_whole=verb in TAKEN) if ids else {}
         if file is _NEW:
-            file = kept.File(self.folder, verb, ref.layout, ref.queue, self.url, self.who)
+            named = (verb, ref.layout, ref.queue, self.url, self.who)
+            file = self._written(lambda: kept.File(self.folder, *named), kept.PROBE_BYTES)
             with self._lock:
                 self._open[(verb, ref)] = file
-        file.rows(list(rows.values()))
+        size = max(kept.PROBE_BYTES, 2 * sum(row.size for row in rows.values()))
+        self._written(lambda: file.rows(list(rows.values())), size)
         look = (_records(layout, ref, list(rows), is_whole=False),) if rows and verb in MOVED else ()
         return Chunk(self, engine, file, verb, ref, rows, look, look)
+
+    def _written(self, write: Callable[[], T], size: int) -> T:
+        """What cannot be written is a problem from now on, until there is room for about `size` bytes."""
+        try:
+            return write()
+        except RqtuiError as error:
+            self._room = size
+            self.problem = self.checked() or str(error)
+            raise
 
     def look(self, engine: Engine, ref: Ref, ids: Sequence[bytes], is_whole: bool) -> dict[bytes, Row]:
         """The jobs as they are now, in as many calls as their size takes; those that are not there are left out."""

@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rqtui.client import Consumer, Queue
@@ -308,15 +308,3 @@ def _signal_name(code: int | None) -> str:
     with contextlib.suppress(ValueError):
         return signal.Signals(-(code or 0)).name
     return f"signal {-(code or 0)}"
-
-
-@contextlib.contextmanager
-def stopping_on(*numbers: signal.Signals) -> Iterator[threading.Event]:
-    """An event that these signals set; the handlers of before come back at the end. For the main thread."""
-    stop = threading.Event()
-    before = {number: signal.signal(number, lambda _number, _frame: stop.set()) for number in numbers}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -6,19 +6,23 @@ The same commit makes the same files, byte for byte. Fonts are whatever monospac
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).resolve().parent
 sys.path.insert(0, str(FOLDER.parent))
 
-from rqtui import server  # noqa: E402
+from rqtui import operations, server  # noqa: E402
 from rqtui.embedded import embedded  # noqa: E402
+from rqtui.reports import redis  # noqa: E402
 from rqtui.tui import theme  # noqa: E402
+from screenshots import server as busy  # noqa: E402
 from screenshots import systems  # noqa: E402
-from screenshots.seeded import seed, seed_history, still, stop_the_clock  # noqa: E402
+from screenshots.seeded import NOW, seed, seed_history, still, stop_the_clock  # noqa: E402
 
 SIZES = ((160, 45), (80, 24))
 THEMES = {"": theme.DARK, "-light": theme.LIGHT}
@@ -30,10 +34,10 @@ VIEWS: dict[str, tuple[str, ...]] = {  # every view, by the keys that lead to it
     "kinds": ("mail", "b"),
     "errors": ("e", "quotation_mark", "j"),
     "events": ("mail", "f"),
-    "metrics": ("mail", "m"),
+    "metrics": ("mail", "m", "3"),
     "loops": ("t",),
     "redis": ("i",),
-    "operations": ("mail", "1", "R", "R", "5", "j", "R", "o"),
+    "operations": ("mail", "1", "R", "R", "P", "P", "5", "j", "R", "space", "j", "space", "D", "y", "z", "o"),
 }
 DIALOGS: dict[str, tuple[tuple[int, int], tuple[str, ...], str]] = {  # size, keys, theme
     "filter-80x24": ((80, 24), ("mail", "5", "slash", "e", "r", "r", "colon", "s", "m", "t", "p", "enter"), theme.DARK),
@@ -79,7 +83,10 @@ def portable(svg: str) -> str:
 def main() -> None:
     """Writes every picture, or those that are named."""
     stop_the_clock()
-    with embedded("auto") as running, server.connect(running.url) as client:
+    redis.look = lambda _client: busy.look(NOW)
+    operations.who = lambda: "ana@laptop"
+    with tempfile.TemporaryDirectory() as folder, embedded("auto") as running, server.connect(running.url) as client:
+        os.environ["RQTUI_STATE_DIR"] = folder
         for name, (size, keys, theme_name) in PICTURES.items():
             if len(sys.argv) > 1 and name not in sys.argv[1:]:
                 continue

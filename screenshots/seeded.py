@@ -18,6 +18,7 @@ from typing import Any
 
 from redis import Redis
 from textual.pilot import Pilot
+from textual.strip import Strip
 
 from rqtui import server, tick
 from rqtui.engine import Engine, with_layouts
@@ -72,7 +73,7 @@ class StillCockpit(Cockpit):
         """Whether the last picture shows what the view wants."""
         return self._pictured == view.focus_wish(self.refs)
 
-    def _make_loops(self, engine: Engine) -> None:
+    def begin_loops(self, engine: Engine) -> None:
         steps = {"dispatch": [("mail", 118), ("images", 9), ("mail", 64)], "reap": [("thumbnails", 2)]}
         for verb, moved in steps.items() if not self.settings.read_only else ():
             done = (
@@ -113,11 +114,14 @@ async def still(
 
 async def _settle(app: StillCockpit, pilot: Pilot[None]) -> None:
     """Waits until the view under the keys has what it asked for, and the screen stands still."""
-    before, same = "", 0
+    before: list[Strip] = []
+    same = 0
     while same < 5:
         await pilot.pause(0.03)
         is_asked = app.snapshot is not None and app.view is not None and app.is_pictured_for(app.view)
-        now = app.export_screenshot() if is_asked or app.lost else ""
+        if not is_asked and app.snapshot is not None:
+            app.look_again()  # rather than at the next tick
+        now = app.screen._compositor.render_strips() if is_asked or app.lost else []
         same = same + 1 if now and now == before else 0
         before = now
 

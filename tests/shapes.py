@@ -49,6 +49,61 @@ DISPATCHED = {"queue": str, "dispatched": int, "delayed": (int, NONE), "ready": 
 REAPED = {"queue": str, "reaped": {"ready": int, "dead": int}, "next_ms": (int, NONE)}
 VERB = {"from": [str], "to": [str], "text": str}
 CONFIG = {"path": str, "exists": bool, "profiles": list, "in_force": dict, "problems": list}
+WORKER = {
+    "worker": str,
+    "queue": str,
+    "layout": str,
+    "beat_at_ms": (int, NONE),
+    "ttl_ms": (int, NONE),
+    "late": bool,
+    "order": (str, NONE),
+    "state": str,
+    "held": [{"id": str, "name": (str, NONE), "reserved_at_ms": (int, NONE), "deadline_at_ms": (int, NONE)}],
+    "exact": bool,
+}
+ERROR = {
+    "error": (str, NONE),
+    "dead": int,
+    "retrying": int,
+    "exact": bool,
+    "first_at_ms": (int, NONE),
+    "last_at_ms": (int, NONE),
+    "names": [str],
+    "queues": [{"queue": str, "layout": str}],
+    "example": {"id": str, "queue": str, "layout": str, "place": str, "error": (str, NONE)},
+}
+ERRORS = {"taken_at_ms": int, "looked": int, "of": int, "exact": bool, "errors": [ERROR]}
+KIND = {
+    "name": (str, NONE),
+    "queue": str,
+    "layout": str,
+    "counts": {"scheduled": int, "ready": int, "reserved": int, "done": int, "dead": int},
+    "exact": bool,
+    "failed": int,
+    "wait_ms": (int, NONE),
+    "run_ms": (int, NONE),
+    "oldest_ready_ms": (int, NONE),
+}
+KINDS = {"taken_at_ms": int, "looked": int, "of": int, "exact": bool, "kinds": [KIND]}
+MINUTE = {"minute_at_ms": int, "in": int, "out": int, "failed": int, "depth": int}
+STATS = {"queue": str, "layout": str, "taken_at_ms": int, "waiting": int, "totals": dict, "minutes": [MINUTE]}
+REDIS = {"taken_at_ms": int, "server": dict, "memory": dict, "clients": dict, "commands": list, "findings": [FINDING]}
+STANDING = {"loop": str, "late": int, "next_ms": (int, NONE), "elsewhere": (int, NONE)}
+COMING = {
+    "loop": str,
+    "at_ms": int,
+    "in_ms": int,
+    "queue": str,
+    "layout": str,
+    "id": str,
+    "worker": (str, NONE),
+    "attempts": int,
+    "max_attempts": (int, NONE),
+    "becomes": (str, NONE),
+}
+LOOPS = {"taken_at_ms": int, "loops": [STANDING], "next": [COMING]}
+OPERATIONS = {"operations": [{"at_ms": int, "who": str, "verb": str, "queue": str, "layout": str, "ids": [str]}]}
+UNDO = {"undo": [{"n": (int, NONE), "at_ms": int, "verb": str, "queue": str, "jobs": int}]}
 LAYOUT = {"layout": str, "places": list, "verbs": dict, "options": dict}
 
 

@@ -97,7 +97,8 @@ async def test_e_and_d_mean_what_they_always_mean_once_redis_has_answered(url: s
         await it.until_shown("mail")
         await it.press("d")
         assert not it.app.demo
-        it.app.action_edit_url  # noqa: B018  # it is there, and `e` does not reach it
+        await it.press("e")
+        assert it.app.view and it.app.view.NAME == "errors"
         assert it.app.check_action("edit_url", ()) is False
         assert it.app.check_action("open_demo", ()) is False
 

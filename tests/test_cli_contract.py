@@ -19,15 +19,23 @@ from shapes import (
     CHECK,
     CONFIG,
     DISPATCHED,
+    ERRORS,
     HEALTH,
     JOB,
+    KINDS,
     LAYOUT,
+    LOOPS,
+    OPERATIONS,
     PAGE,
     PUT,
     REAPED,
+    REDIS,
     SNAPSHOT,
+    STATS,
     TAKEN,
+    UNDO,
     VERB,
+    WORKER,
     fits,
 )
 from shell import Ran, process, shell
@@ -64,6 +72,22 @@ LINES: list[tuple[tuple[str, ...], int, Any]] = [
     (("check", "mail", "--repair", "--json"), 0, CHECK),
     (("layouts", "--json"), 0, [LAYOUT]),
     (("config", "--json"), 0, CONFIG),
+    *(((*words, "--json"), 0, [WORKER]) for words in (("workers",), ("workers", "mail"))),
+    *(((*words, "--json"), 0, ERRORS) for words in (("errors",), ("errors", "mail"))),
+    *(((*words, "--json"), 0, KINDS) for words in (("kinds",), ("kinds", "mail"))),
+    *(((*words, "--json"), 0, [STATS]) for words in (("stats",), ("stats", "mail", "--minutes", "5"))),
+    *(((*words, "--json"), 0, LOOPS) for words in (("loops",), ("loops", "mail", "--limit", "1"))),
+    (("redis", "--json"), 0, REDIS),
+    (("operations", "--json"), 0, OPERATIONS),
+    (("undo", "--list", "--json"), 0, UNDO),
+    (("undo",), 2, None),
+    (("events", "mail"), 0, None),
+    (("metrics",), 0, None),
+    (("acl", "viewer", "mail"), 0, None),
+    (("acl", "worker", "mail", "images"), 0, None),
+    (("acl", "operator", "mail"), 0, None),
+    (("snapshot", "--profile", "nosuch", "--json"), 2, None),
+    (("snapshot", "--config", "nosuch.toml", "--json"), 2, None),
     # Changing
     (("put", "mail", '{"to": 1}', "--json"), 0, PUT),
     (("put", "mail", "1", "--id", "in-ready", "--json"), 0, PUT),
@@ -105,6 +129,10 @@ LINES: list[tuple[tuple[str, ...], int, Any]] = [
     (("act", "requeue", "mail", "in-dead", "--json"), 0, ACT),
     (("act", "requeue", "mail", "--place", "dead", "--filter", "err:timeout", "--limit", "5", "--json"), 0, ACT),
     (("act", "requeue", "mail", "--place", "dead", "--all", "--dry-run", "--json"), 0, ACT),
+    (("act", "requeue", "mail", "--place", "dead", "--all", "--rate", "100/s", "--json"), 0, ACT),
+    (("act", "drip-requeue", "mail", "--place", "dead", "--all", "--json"), 0, ACT),
+    (("act", "duplicate", "mail", "in-dead", "--json"), 0, ACT),
+    (("act", "edit-and-retry", "mail", "in-dead", "--set", "body={}", "--json"), 0, ACT),
     (("act", "kill", "mail", "in-ready", "--set", "reason=why", "--yes", "--json"), 0, ACT),
     (("act", "kill", "mail", "in-reserved", "--force", "--yes", "--json"), 0, ACT),
     (("act", "kill", "mail", "in-reserved", "--yes", "--json"), 1, ACT),
@@ -254,3 +282,55 @@ def test_what_a_command_prints_does_not_disturb_the_lines_of_json(mail: Queue, u
     out, err = program.communicate(timeout=20)
     assert [json.loads(line)["outcome"] for line in out.splitlines()] == ["acked"]
     assert b"noise" in err
+
+
+EVENT = {"happened_at_ms": int, "queue": str, "layout": str, "verb": str, "id": str, "worker": (str, type(None))}
+
+
+def test_events_are_one_document_per_line(mail: Queue, url: str) -> None:
+    assert shell(url, "events", "mail", "--record", "--json").lines == []
+    shell(url, "act", "kill", "mail", "in-ready", "--yes")
+    [event] = shell(url, "events", "mail", "--json").lines
+    fits(event, EVENT)
+    assert (event["verb"], event["id"]) == ("kill", "in-ready")
+
+
+def test_undo_takes_back_and_operations_tell(mail: Queue, url: str) -> None:
+    shell(url, "act", "delete", "mail", "in-dead", "in-ready", "--yes")
+    listed = shell(url, "undo", "--list", "--json").json
+    fits(listed, UNDO)
+    assert [(one["n"], one["verb"], one["jobs"]) for one in listed["undo"]] == [(1, "delete", 2)]
+    undone = shell(url, "undo", "--json")
+    fits(undone.json, ACT)
+    assert (undone.code, undone.json["moved"]) == (0, 2)
+    told = shell(url, "operations", "--json").json
+    fits(told, OPERATIONS)
+    assert [one["verb"] for one in told["operations"]] == ["undo", "delete"]
+    assert shell(url, "show", "mail", "in-dead", "--json").json["place"] == "dead"
+
+
+def test_bytes_that_are_no_text_are_base64_everywhere(mail: Queue, url: str) -> None:
+    shell(url, "put", "mail", "-", "--raw", "--id", "raw", stdin=b"\xff\xfe\x00")
+    assert shell(url, "show", "mail", "raw", "--json").json["body"] == {
+        "bytes": 3,
+        "encoding": "base64",
+        "value": "//4A",
+    }
+    id = b"\xff\xfe".decode("utf-8", "surrogateescape")
+    put = shell(url, "put", "mail", "1", "--id", id, "--json").json["results"]
+    assert put == [{"id": "//4=", "id_encoding": "base64", "word": "moved"}]
+    killed = shell(url, "act", "kill", "mail", "base64://4=", "--yes", "--json").json["results"]
+    assert (killed[0]["id"], killed[0]["id_encoding"], killed[0]["word"]) == ("//4=", "base64", "moved")
+    told = shell(url, "operations", "--json").json["operations"][0]["ids"]
+    assert told == ["base64://4="]
+
+
+def test_every_command_says_what_it_does_in_a_line_and_one_example(url: str) -> None:
+    listed = shell(url, "--help").out.partition("Commands")[2]
+    names = [line.split()[0] for line in listed.splitlines() if line.startswith("  ") and line[2:3].isalpha()]
+    assert {"workers", "errors", "events", "stats", "kinds", "loops", "redis", "operations", "undo"} <= set(names)
+    for name in names:
+        text = shell(url, name, "--help").out
+        assert text.count("Example: rqtui ") == 1, name
+        [summary, *_rest] = [part for part in text.split("\n\n") if "Usage" not in part]
+        assert summary.strip().endswith("."), (name, summary)

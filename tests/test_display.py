@@ -126,6 +126,7 @@ def test_a_short_count_has_at_most_six_cells(number: int) -> None:
 
 def test_rates_sizes_and_durations_have_their_unit() -> None:
     assert [display.rate(n) for n in (None, 0, 0.4, 312, 12_431)] == ["·", "·", "0.4/s", "312/s", "12.4k/s"]
+    assert [display.rate(n) for n in (0.1, 0.05, 0.02, 1 / 3600, 1e-6)] == ["0.1/s", "3/m", "1.2/m", "1/h", "0.0/h"]
     assert [display.size(n) for n in (0, 214, 4200, 30 << 20)] == ["0 B", "214 B", "4.1 kB", "30 MB"]
     assert [display.duration(ms) for ms in (1.44, 41, 1400, 90_000)] == ["1.4 ms", "41 ms", "1.4s", "1m30"]
 

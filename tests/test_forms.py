@@ -76,8 +76,8 @@ async def test_json_is_checked_while_it_is_typed(url: str, seeded: Seeded) -> No
     async with screen(url) as it:
         await it.press("enter", "N")
         await it.until_shown("New job in mail")
-        area(it).text = '{"a": 1,}'
-        await it.until_shown("not JSON: line 1, column 9")
+        area(it).text = '{"a" 1}'
+        await it.until_shown("not JSON: line 1, column 6")
         area(it).text = '{"a": 1}'
         await it.until(lambda: "not JSON" not in it.text())
         await it.press("ctrl+r")
@@ -167,6 +167,20 @@ async def test_the_original_stays_when_it_changed_since_it_was_read(url: str, se
         await it.press("enter")
         await it.until_told("delete:", "ready")
         assert set(seeded.ids("ready")) == {"other", "d1", "new"}
+
+
+@on_screen
+async def test_the_original_stays_when_it_ran_meanwhile_and_died_again(url: str, seeded: Seeded) -> None:
+    seeded.put("other", delay_ms=3_600_000)
+    async with screen(url) as it:
+        await editing_again(it, seeded)
+        seeded.engine.act("requeue", seeded.ref, seeded.jobs("dead"))
+        seeded.engine.act("reject", seeded.ref, seeded.reserve(), {"error": "another end", "final": True})
+        it.app.screen.query_one("#field-id", Input).value = "new"
+        it.app.screen.query_one("#yes").focus()
+        await it.press("enter")
+        await it.until_told("The original stays: it has run again")
+        assert (seeded.ids("dead"), seeded.ids("ready")) == (["d1"], ["new"])
 
 
 @on_screen

@@ -313,7 +313,7 @@ def test_of_many_idle_queues_some_are_looked_at_in_turn_and_what_is_due_at_once(
     assert len(work().steps) == 40  # nothing is known yet
     second = work()
     assert len(second.steps) == 10 or second.moved
-    assert second.wait_s <= 0.05  # the one that is due is known, though it is not its turn
+    assert second.moved or second.wait_s <= 0.05  # the one that is due is known, though it is not its turn
     time.sleep(0.06)
     assert [step.ref.queue for step in work().steps if step.moved] + [
         step.ref.queue for step in second.steps if step.moved

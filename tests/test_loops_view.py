@@ -10,8 +10,9 @@ from screens import WIDE, Seeded, on_screen, screen
 
 from rqtui import layouts
 from rqtui.model import Job, Ref, State
+from rqtui.reports.loops import becomes
 from rqtui.server import connect
-from rqtui.tui.views.loops import Loops, becomes
+from rqtui.tui.views.loops import Loops
 
 HELD = Job(b"a", "mail", "native", "reserved", State.RESERVED, b"a", attempts=1, max_attempts=3)
 
@@ -28,7 +29,7 @@ HELD = Job(b"a", "mail", "native", "reserved", State.RESERVED, b"a", attempts=1,
     ],
 )
 def test_it_is_known_what_becomes_of_a_job(layout: str, verb: str, job: Job, place: str) -> None:
-    assert becomes(verb, job, layouts.make(layout)).text == place
+    assert becomes(verb, job, layouts.make(layout)) == place
 
 
 @on_screen
@@ -91,6 +92,29 @@ async def test_loops_elsewhere_are_known_by_their_connections(url: str, client: 
         async with screen(url, WIDE) as it:
             await it.press("t")
             await it.until(lambda: any("reap" in x and "elsewhere 1" in x for x in it.text().splitlines()), "one more")
+
+
+@on_screen
+async def test_a_loop_that_is_off_is_no_connection_and_one_that_is_on_again_goes_on(url: str, client: Redis) -> None:
+    def connections() -> int:
+        return sum(each["name"] == "rqtui-dispatcher" for each in client.client_list())
+
+    seeded = Seeded(client)
+    seeded.put("first")
+    before = connections()
+    async with screen(url, WIDE) as it:
+        await it.until(lambda: connections() == before + 1, "a connection of its own")
+        await it.press("comma")
+        await it.until_told("dispatcher of this screen is off")
+        await it.until(lambda: connections() == before, "none any more")
+        await it.press("comma")
+        seeded.put("later", delay_ms=1)
+        await it.until(lambda: seeded.ids("ready") == ["first", "later"], "moved by the loop")
+        await it.press("comma")
+        await it.until(lambda: connections() == before, "none any more")
+        await it.press("less_than_sign")
+        await it.until_told("nothing moved")
+        await it.until(lambda: connections() == before, "a single step keeps none")
 
 
 @on_screen

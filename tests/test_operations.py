@@ -27,7 +27,7 @@ def journal(folder: Path) -> Journal:
 
 
 def test_a_change_is_written_down_and_read_again_by_another_session(tmp_path: Path) -> None:
-    made = journal(tmp_path).note("kill", "mail", "native", [b"a", b"\xff\x00"], {"buried": 2}, undo="17-kill-x")
+    made = journal(tmp_path).note("kill", "mail", "native", [b"a", b"\xff\x00"], {"buried": 2}, undo=["17-kill-x"])
     (read,) = operations.past(tmp_path)
     assert read == made
     assert (read.ids, read.count, read.words(), read.profile) == ((b"a", b"\xff\x00"), 2, "2 × buried", "prod")
@@ -66,7 +66,7 @@ def test_only_the_first_ids_are_written_but_all_are_counted(tmp_path: Path) -> N
 
 def test_what_was_undone_says_so_in_every_session(tmp_path: Path) -> None:
     first = journal(tmp_path)
-    first.note("kill", "mail", "native", undo="17-kill-x")
+    first.note("kill", "mail", "native", undo=["17-kill-x"])
     journal(tmp_path).undone("17-kill-x")
     (read,) = operations.past(tmp_path)
     assert operations.undo_word(read).startswith("undone ")
@@ -239,9 +239,9 @@ def test_the_view_looks_as_it_did(url: str, client: Redis, name: str, size: tupl
             kept = it.app.journal
             kept.who = "ada@desk"
             kept.note(
-                "requeue", "mail", "native", [b"a"] * 37, {"ready again": 37, "it is gone": 3}, undo="1-requeue-a"
+                "requeue", "mail", "native", [b"a"] * 37, {"ready again": 37, "it is gone": 3}, undo=["1-requeue-a"]
             )
-            kept.note("delete", "images", "native", [b"b"], {"deleted": 1}, undo="2-delete-b")
+            kept.note("delete", "images", "native", [b"b"], {"deleted": 1}, undo=["2-delete-b"])
             kept.undone("2-delete-b")
             kept.note("ack", "mail", "native", [b"c"], {"finished": 1})
             kept.note("purge", "reports", "native", (), {}, "Redis is away: the rest was not sent")

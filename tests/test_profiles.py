@@ -9,8 +9,8 @@ import pytest
 from redis import Redis
 from screens import Screen, Seeded, on_screen, screen
 from textual.command import CommandPalette
-from textual.content import Content
 
+from rqtui.drip import Brake
 from rqtui.errors import UsageError
 from rqtui.in_force import Given, in_force
 from rqtui.model import Focus
@@ -143,11 +143,12 @@ async def test_the_palette_goes_over_to_a_url(url: str, client: Redis) -> None:
 @on_screen
 async def test_a_switch_asks_first_while_a_change_of_many_jobs_runs(url: str, client: Redis, tmp_path: Path) -> None:
     seeded = Seeded(client)
-    seeded.put(*(f"j{number}" for number in range(40)))
+    seeded.bury(*(f"j{number}" for number in range(40)))
     config = written(tmp_path, f'[profiles.other]\nurl = "{url}/1"\n')
     async with screen(Settings(url, config=config)) as it:
         await it.until_shown("mail")
-        it.app.progress = lambda: Content("kill 1 of 40")  # type: ignore[method-assign]
+        it.app.start_drip("requeue", [(seeded.ref, seeded.jobs("dead"))], {}, Brake(2.0))
+        await it.until_shown("of 40 · 2/s", "Esc stops")
         it.app.go_to_profile("other")
         await it.until_shown("Leave this Redis", "would stop here")
         await it.press("n")
@@ -157,7 +158,8 @@ async def test_a_switch_asks_first_while_a_change_of_many_jobs_runs(url: str, cl
         await it.press("y")
         await it.until(lambda: it.app.settings.url == f"{url}/1", "the other Redis")
         await it.until(lambda: it.app.snapshot is not None, "its picture")
-        assert isinstance(it.app.screen, Overview)
+        assert isinstance(it.app.screen, Overview) and not it.app.progress()
+    assert len(seeded.ids("dead")) > 10, "the drip ended with the switch"
 
 
 @on_screen

@@ -370,7 +370,7 @@ async def test_a_job_page_follows_its_job_and_says_when_it_is_gone(url: str, see
         await it.press("enter", "enter")
         await it.until_shown("place       ready", '"to": "a@b.c"')
         seeded.reserve()
-        await it.until_shown("place         reserved", "w1")
+        await it.until_shown("place       reserved", "w1")
         await it.press("L")
         await it.until_told("release: given back")
         await it.until_shown("place       ready")

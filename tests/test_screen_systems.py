@@ -426,7 +426,9 @@ async def test_the_palette_offers_just_the_verbs_that_act_here(
             await it.until(lambda place=place: pane(it).place.name == place.name and bool(pane(it).jobs), "its jobs")
             ways = {verb.name for verb, _words in it.app.offered() if verb.script}  # to use another verb's script
             offered = {verb.name for verb, _words in it.app.offered()} - ways
-            assert {"duplicate", "edit and retry"} >= ways and ("duplicate" in ways) == layout.can("enqueue")
+            assert {"duplicate", "edit and retry", "drip requeue"} >= ways and ("duplicate" in ways) == layout.can(
+                "enqueue"
+            )
             met |= offered
             rows = [row for row in layout.verbs() if not row.hidden]
             assert offered == {row.name for row in rows if row.scope != "job" or layout.can(row.name, place.name)}

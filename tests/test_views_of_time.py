@@ -404,3 +404,16 @@ def test_the_server_looks_as_it_did(
             return text_of(app)
 
     same_as_kept(f"redis-{size[0]}x{size[1]}", asyncio.run(look()))
+
+
+@on_screen
+async def test_from_all_queues_together_metrics_and_events_are_about_all_of_them(client: Redis, url: str) -> None:
+    Seeded(client, "mail").put("a", "b")
+    Seeded(client, "images").put("c")
+    async with screen(url) as it:
+        await it.press("e", "quotation_mark", "m")
+        await it.until_shown("2 queues together", "not done 3")
+        await it.press("f")
+        await it.until_shown("● recording", "2 queues")
+        Seeded(client, "images").put("later")
+        await it.until_shown("later", "images")

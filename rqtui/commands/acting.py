@@ -6,12 +6,13 @@ the lease that was seen then goes with the verb, so that a job which somebody el
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rqtui.commands import documents, dripping, output, planning, taking, telling, undoing
+from rqtui.commands import copying, documents, dripping, output, planning, taking, telling, undoing
 from rqtui.commands.asking import Request, be_sure
 from rqtui.commands.fields import form_of
 from rqtui.commands.looking import QUEUE
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from rqtui.engine import Engine
     from rqtui.model import Job, Outcome, Ref
     from rqtui.scripts import Script
+    from rqtui.verbs import Verb
 
 LOOK_UP = 100  # jobs per round trip, when they are named by id
 
@@ -83,6 +85,15 @@ def act(
         raise UsageError("--limit is a whole number from 1 on.")
     engine = session.engine()
     ref = engine.seek(queue)
+    way = _way(engine, ref, verb)
+    if way is not None and way.script == "enqueue":
+        if len(ids or ()) != 1 or place or everything or expression is not None or dry_run or rate is not None:
+            raise UsageError(f"{verb} is about one job: name it by its id; beside it go --set and --force.")
+        return _copy(session, engine, ref, way, (ids or [""])[0], fields or [], force)
+    if way is not None:
+        verb, drips = way.script, {field.name: field.default for field in way.form}
+        rate = rate or drips["rate"]
+        stop_at_failures = stop_at_failures or int(drips["stop_at_failures"])
     script = _script(engine, ref, verb)
     if not dry_run:
         session.refuse_if_read_only(f"act {verb}")
@@ -112,13 +123,38 @@ def act(
         undoing.note(session, keeper, ref, verbs_done)
 
 
+def _way(engine: Engine, ref: Ref, verb: str) -> Verb | None:
+    """A verb that is a way to use another's script, as `duplicate` is, where that system has it."""
+    from rqtui.verbs import BY_NAME
+
+    found, layout = BY_NAME.get(verb.replace("-", " ")), engine.layouts[ref.layout]
+    return found if found is not None and found.script and layout.can(found.script) else None
+
+
+def _copy(
+    session: Session, engine: Engine, ref: Ref, way: Verb, id: str, fields: Sequence[str], is_forced: bool
+) -> int:
+    session.refuse_if_read_only(f"act {way.name}")
+    keeper = undoing.keep(session, engine)
+    try:
+        forced: dict[str, object] = {"force": True} if is_forced else {}
+        return copying.copy(session, engine, ref, way, documents.id_bytes(id), fields, forced)
+    finally:
+        undoing.note(session, keeper, ref)
+
+
 def _script(engine: Engine, ref: Ref, verb: str) -> Script:
+    from rqtui.verbs import VERBS
+
     layout = engine.layouts[ref.layout]
     if verb == "enqueue":
         raise UsageError("new jobs come by rqtui put, which has options for all that they need.")
     found = layout.scripts.get(verb)
     if found is None or found.read_only:
-        known = ", ".join(row.name for row in layout.verbs() if row.name != "enqueue")
+        rows = [
+            row for row in (*layout.verbs(), *VERBS) if layout.can(row.script or row.name) and row.name != "enqueue"
+        ]
+        known = ", ".join(dict.fromkeys(row.name.replace(" ", "-") for row in rows))
         raise UsageError(f'{layout.name} has no verb "{verb}"; its verbs: {known}.')
     return found
 
@@ -158,7 +194,7 @@ def _act_on_jobs(session: Session, engine: Engine, request: Request, script: Scr
     if request.is_dry_run:
         return planning.write(session, engine, request, script, jobs)
     if jobs:
-        be_sure(session, request, script, len(jobs))
+        be_sure(session, engine, request, script, len(jobs))
     outcomes = [telling.gone(script, job) for job in jobs if not job.place and _asks_where(script)]
     asked = [job for job in jobs if job.place or not outcomes]
     with output.progress(script.name, len(jobs)) as bar:
@@ -178,7 +214,7 @@ def _drip(
     jobs = [] if is_whole else _named(engine, request) if request.ids else _matching(engine, request)
     number = engine.page(request.ref, request.place, 0, 1).total if is_whole else len(jobs)
     if number:
-        be_sure(session, request, script, number)
+        be_sure(session, engine, request, script, number)
     return dripping.run(session, engine, request, script, form, brake, [job for job in jobs if job.place])
 
 
@@ -194,7 +230,7 @@ def _act_on_place(session: Session, engine: Engine, request: Request, script: Sc
         raise WrongType(page.error)
     total = page.total if page.of is None else page.of
     if total:
-        be_sure(session, request, script, total)
+        be_sure(session, engine, request, script, total)
     outcomes: list[Outcome] = []
     with output.progress(script.name, total) as bar:
         for chunk in engine.acts_on_place(script.name, request.ref, request.place, form) if total else ():
@@ -268,7 +304,7 @@ def _act_on_queue(session: Session, engine: Engine, request: Request, script: Sc
         what = request.place or request.ref.queue
         outcomes = [Outcome(script.name, b"", "would", f"{script.name} would be asked for on {what}")]
         return telling.write(session, request.ref, script, outcomes, 0, extra={"dry_run": True})
-    be_sure(session, request, script, None)
+    be_sure(session, engine, request, script, None)
     if is_about_workers:
         outcomes = [
             one for id in request.ids for one in engine.act(script.name, request.ref, (), {**form, "worker": id})

@@ -11,6 +11,7 @@ from rqtui.errors import Refused
 if TYPE_CHECKING:
     from rqtui.commands.session import Session
     from rqtui.drip import Brake
+    from rqtui.engine import Engine
     from rqtui.model import Ref
     from rqtui.scripts import Script
 
@@ -30,12 +31,12 @@ class Request:
     brake: Brake | None = None  # so many per second
 
 
-def be_sure(session: Session, request: Request, script: Script, number: int | None) -> None:
+def be_sure(session: Session, engine: Engine, request: Request, script: Script, number: int | None) -> None:
     """Asks before a dangerous verb on a terminal; elsewhere refuses it without --yes.
 
     A profile that is guarded wants the queue's name for an answer.
     """
-    from rqtui import layouts, undo, verbs
+    from rqtui import undo, verbs
 
     row = verbs.verb(script.name, script.summary)
     if not row.danger or request.is_sure:
@@ -43,9 +44,12 @@ def be_sure(session: Session, request: Request, script: Script, number: int | No
     what = (
         f"{number} job{'' if number == 1 else 's'} of {request.ref.queue}" if number is not None else request.ref.queue
     )
-    layout = layouts.make(request.ref.layout)
-    back = undo.words(layout, script.name, number or 0, request.place, by=undo.COMMAND)
-    lost = (f" What is lost: {row.lost}." if row.lost else "") + f" {back[:1].upper()}{back[1:]}."
+    problem = engine.keeper.problem if engine.keeper else ""
+    back = undo.words(
+        engine.layouts[request.ref.layout], script.name, number or 0, request.place, problem, undo.COMMAND
+    )
+    back = back if back.startswith(undo.COMMAND) else f"{back[:1].upper()}{back[1:]}"
+    lost = (f" What is lost: {row.lost}." if row.lost else "") + f" {back}."
     if not sys.stdin.isatty():
         raise Refused(f"{script.name} on {what} is dangerous and was not done; --yes does it without asking.{lost}")
     from rqtui.tui.safe import safe

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from rqtui.model import Snapshot
 
 DISCOVER_S = 30.0  # between two looks for new queues
-IDLE_S = 10.0  # a client that says nothing for longer is let go
 PORT = 9753
 QUEUES = Annotated[list[str], typer.Argument(metavar="QUEUE...", help="Which queues, as NAME or LAYOUT:NAME.")]
 
@@ -111,10 +109,11 @@ def address(listen: str) -> tuple[str, int]:
 
 def _serve(session: Session, scrapes: Scrapes, host: str, port: int) -> int:
     from rqtui.commands.looping import stopped_by_signals
+    from rqtui.commands.scraping import IDLE_S, Server
     from rqtui.server import mask
 
     try:
-        server = _Server((host, port), scrapes)
+        server = Server((host, port), scrapes)
     except OSError as error:
         raise UsageError(f"nothing can listen at {host}:{port}: {error.strerror or error}.") from None
     with server, stopped_by_signals() as stop:
@@ -129,55 +128,6 @@ def _serve(session: Session, scrapes: Scrapes, host: str, port: int) -> int:
         server.shutdown()
         thread.join(IDLE_S)
     return stop.code
-
-
-class _Server(ThreadingHTTPServer):
-    """Answers each request on a thread of its own, so that a slow client holds up nobody."""
-
-    daemon_threads = True
-
-    def __init__(self, where: tuple[str, int], scrapes: Scrapes) -> None:
-        import socket
-
-        self.address_family = socket.AF_INET6 if ":" in where[0] else socket.AF_INET
-        self.scrapes = scrapes
-        super().__init__(where, _Handler)
-
-
-class _Handler(BaseHTTPRequestHandler):
-    """`/metrics` and `/healthz`."""
-
-    server: _Server
-    timeout = IDLE_S
-    server_version, sys_version = "rqtui", ""
-
-    def do_GET(self) -> None:
-        """The one method there is."""
-        from rqtui.metrics import CONTENT_TYPE, exposition
-
-        path = self.path.partition("?")[0]
-        if path == "/metrics":
-            found, seconds = self.server.scrapes.take()
-            self._answer(200, exposition(found, seconds, self.server.scrapes.most), CONTENT_TYPE)
-        elif path == "/healthz":
-            found, _seconds = self.server.scrapes.take()
-            self._answer(200 if found else 503, "ok\n" if found else "Redis is away\n")
-        else:
-            self._answer(404, "There is /metrics and /healthz.\n")
-
-    do_HEAD = do_GET
-
-    def _answer(self, code: int, text: str, type: str = "text/plain; charset=utf-8") -> None:
-        body = text.encode()
-        self.send_response(code)
-        self.send_header("Content-Type", type)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:
-        """A scrape each 15 s is no news."""
 
 
 # ── acl ──────────────────────────────────────────────────────────────────────────────────────────────────────────

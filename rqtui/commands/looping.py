@@ -171,6 +171,7 @@ class _Wanted:
         self._engine, self._verb = engine, verb
         self._due_s = 0.0
         self._named: list[Ref] = []
+        self._told: set[Ref] = set()
 
     def __call__(self) -> Sequence[Ref]:
         """The queues."""
@@ -182,13 +183,24 @@ class _Wanted:
             self._due_s = time.monotonic() + DISCOVER_S
         for ref in self._named:
             self.check(ref)
-        return self._named or [ref for ref in self._engine.refs if self._engine.layouts[ref.layout].is_asked]
+        return self._named or [ref for ref in self._engine.refs if self._is_ours(ref)]
+
+    def _is_ours(self, ref: Ref) -> bool:
+        """Whether a queue that nobody named is taken along; where the verb is denied it is not, which is said once."""
+        if not self._engine.layouts[ref.layout].is_asked:
+            return False
+        denial = self._engine.denial(self._verb, ref)
+        if denial and ref not in self._told:
+            self._told.add(ref)
+            output.say(f"{ref} is left alone: {denial}")
+        return not denial
 
     def check(self, ref: Ref) -> None:
-        """Raises UsageError for a queue of a system that has no such loop."""
+        """Raises UsageError for a queue of a system that has no such loop, Refused where the verb is denied."""
         layout = self._engine.layouts[ref.layout]
         if not layout.can(self._verb):
             raise UsageError(f"{ref}: no {self._verb} is needed in {layout.name}; nothing waits for one.")
+        self._engine.refuse(self._verb, ref)
 
     def _is_foreign(self) -> bool:
         return any(layout.is_asked and not layout.loops_by_default for layout in self._engine.layouts.values())

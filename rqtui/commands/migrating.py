@@ -11,7 +11,7 @@ import typer
 
 from rqtui.commands import documents, output
 from rqtui.commands.session import DONE, REFUSED, Session, command, exit_code
-from rqtui.errors import RqtuiError, UsageError
+from rqtui.errors import Refused, RqtuiError, UsageError
 
 if TYPE_CHECKING:
     from rqtui.engine import Engine
@@ -51,6 +51,10 @@ def migrate(
         raise UsageError(f'the source is LAYOUT:SOURCE, not "{source}"; the layouts: {", ".join(known)}.')
     engine = _engine(session, source)
     from_ref, to_ref = engine.seek(source), engine.seek(target)
+    if not dry_run:
+        engine.refuse("enqueue", to_ref)
+        if denial := engine.denial("delete", from_ref) or engine.denial("migrate", from_ref):
+            raise Refused(denial)
     migration = Migration(engine, from_ref, to_ref)
     total = migration.total()
     if not total:

@@ -34,7 +34,7 @@ def write(session: Session, engine: Engine, request: Request, script: Script, jo
 
     there = [job for job in jobs if job.place]
     *_steps, plan = plans.of_jobs(engine, [(request.ref, there)])
-    undoing = undo.words(layout, script.name, len(there), there[0].place if there else "")
+    undoing = undo.words(layout, script.name, len(there), there[0].place if there else "", by=undo.COMMAND)
     extra = {"dry_run": True, "plan": document(plan, undoing), "lost": verbs.verb(script.name).lost or None}
     if not session.as_json:
         _write_counts(plan, undoing)

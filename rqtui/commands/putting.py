@@ -88,6 +88,7 @@ def put(
 def _open(session: Session, name: str) -> Queue | _Other:
     engine = session.engine()
     ref = engine.seek(name)
+    engine.refuse("enqueue", ref)
     if ref.layout != "native":
         return _Other(engine, ref)
     _refuse_slip(engine, ref, name)

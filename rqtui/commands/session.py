@@ -55,7 +55,7 @@ def verbs_begun(incomplete: str) -> list[str]:
     """The verbs that begin so, for the shell's completion."""
     from rqtui.verbs import VERBS
 
-    return [verb.name for verb in VERBS if verb.name.startswith(incomplete)]
+    return [name for verb in VERBS if (name := verb.name.replace(" ", "-")).startswith(incomplete)]
 
 
 def _profiles(incomplete: str) -> list[str]:
@@ -122,7 +122,9 @@ class Session:
     def refuse_if_read_only(self, what: str) -> None:
         """Raises ReadOnly before a change that does not go through `Engine.acts`."""
         if self.settings.read_only:
-            raise errors.ReadOnly(f"{what} changes queues, and --read-only is set.")
+            is_said = self.settings.is_asked_read_only or not self.settings.profile
+            why = "--read-only is set" if is_said else f'the profile "{self.settings.profile}" is read-only'
+            raise errors.ReadOnly(f"{what} changes queues, and {why}.")
 
 
 def command(
@@ -240,6 +242,12 @@ def guarded(work: Callable[[], int | None], failure: int | None = None, given: d
             raise
         output.say(str(error))
         return failure or exit_code(error)
+    except OSError as error:
+        if is_debug:
+            raise
+        what = f"{error.filename} cannot be used" if error.filename else "what this command prints cannot be written"
+        output.say(f"{what}: {error.strerror or error}. What was changed stays changed.")
+        return failure or REFUSED
     except Exception as error:
         if is_debug:
             raise

@@ -92,6 +92,8 @@ def _record(engine: Engine, feeds: dict[Ref, Feed], *, aloud: bool) -> None:
 
     due = report.due(feeds)
     refused = report.record(engine, tuple(due), due)
+    for ref in (ref for ref, feed in feeds.items() if not feed.is_known and aloud):
+        output.say(f"{ref.queue}: there is no such queue yet; what comes after its first job is recorded.")
     for ref, why in refused.items() if aloud else ():
         output.say(f"{ref.queue}: nothing is recorded: {why}")
     begun = [ref.queue for ref in due if ref not in refused and not feeds[ref].is_recording]

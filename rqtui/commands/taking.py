@@ -29,7 +29,7 @@ def take(session: Session, engine: Engine, request: Request, script: Script, for
         raise UsageError(
             f"{script.name} has no dry run; look with: rqtui jobs {request.ref.queue} ready --limit {limit}"
         )
-    be_sure(session, request, script, limit)
+    be_sure(session, engine, request, script, limit)
     layout = engine.layouts[request.ref.layout]
     call = layout.call(script.name, request.ref.queue, {**form, "limit": limit})
     answer = scripts.run(engine.client, call)

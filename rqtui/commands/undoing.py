@@ -42,14 +42,14 @@ def undo(
 
     Example: rqtui undo --list
     """
-    from rqtui import revert, undo
+    from rqtui import kept, revert, undo
     from rqtui.operations import Journal, state_folder
     from rqtui.server import mask
 
     folder, url = state_folder() / undo.FOLDER, mask(session.settings.url)
     found = _of(folder, url)
     if is_list:
-        return _list(session, list(found))
+        return _list(session, folder, list(found))
     if number < 1:
         raise UsageError("N is a whole number from 1 on: 1 is the last change.")
     able = list(islice((one for one in found if not one.undone_at_ms), number))
@@ -66,13 +66,14 @@ def undo(
     answers = Counter(one.text for one in outcomes)
     journal = Journal(state_folder(), session.settings.url, session.settings.profile)
     journal.note("undo", chosen.queue, chosen.layout, [one.id for one in outcomes if one.id], answers)
-    journal.undone(chosen.name)
+    if kept.read(folder, chosen.name).undone_at_ms:  # where an answer was lost, the same again goes on
+        journal.undone(chosen.name)
     return _write(session, chosen, outcomes)
 
 
 def _of(folder: Path, url: str) -> Iterator[Kept]:
     """What is kept of changes of this Redis, the newest first; a record that cannot be read is told and left out."""
-    from rqtui import kept
+    from rqtui import kept, layouts
 
     for name in kept.names(folder):
         try:
@@ -80,8 +81,12 @@ def _of(folder: Path, url: str) -> Iterator[Kept]:
         except UsageError as error:
             output.say(str(error))
             continue
-        if one.url == url and (one.is_changed or one.untold):
+        if one.url != url or not (one.is_changed or one.untold):
+            continue
+        if one.layout in layouts.names():
             yield one
+        else:
+            output.say(f"the undo record {name} is of a system that is not known here: {one.layout}.")
 
 
 def _write(session: Session, chosen: Kept, outcomes: list[Outcome]) -> int:
@@ -96,7 +101,7 @@ def _write(session: Session, chosen: Kept, outcomes: list[Outcome]) -> int:
     return DONE if all(one.word in _BACK for one in outcomes) else REFUSED
 
 
-def _list(session: Session, found: list[Kept]) -> int:
+def _list(session: Session, folder: Path, found: list[Kept]) -> int:
     from rqtui.operations import clock
 
     numbers = iter(range(1, len(found) + 1))
@@ -121,6 +126,8 @@ def _list(session: Session, found: list[Kept]) -> int:
     output.write_table(("n", "time", "verb", "queue", "jobs"), cells)
     if not rows:
         output.say("no change was kept here.")
+    else:
+        output.say(f"records hold the bodies of deleted jobs in clear, readable for you alone: {folder}")
     return DONE
 
 
@@ -144,7 +151,7 @@ def operations(
         print(journal.markdown(found), end="")
     else:
         cells = [
-            [journal.clock(one.at_ms), one.verb, one.queue, str(one.count), one.words(), journal.undo_word(one)]
+            [journal.clock(one.at_ms), one.verb, one.where, str(one.count), one.words(), journal.undo_word(one)]
             for one in found
         ]
         output.write_table(("time", "verb", "queue", "jobs", "answers", "undo"), cells)

@@ -54,6 +54,8 @@ def work(
     ref = engine.seek(queue)
     if ref.layout != "native":
         raise UsageError(f"work speaks to native queues; {ref} is none.")
+    for verb in ("reserve", "ack", "release", "reject"):
+        engine.refuse(verb, ref)  # whoever may not do one of them cannot work
     from rqtui.work import work as run
 
     with stopped_by_signals() as stop:

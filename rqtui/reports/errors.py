@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from rqtui.engine import Engine
-from rqtui.model import Job, Queue, Ref, State
+from rqtui.model import Job, Ref, State
 from rqtui.reports import sampling
 from rqtui.reports.sampling import Part, Size
 
@@ -136,8 +136,6 @@ class _Gathered:
 
     jobs: dict[str, list[Job]] = field(default_factory=dict)
     dates: dict[str, tuple[int, int]] = field(default_factory=dict)
-    looked: int = 0
-    problems: list[str] = field(default_factory=list)
 
     def groups(self) -> tuple[Group, ...]:
         made = (_group(message, jobs, self.dates.get(message)) for message, jobs in self.jobs.items())
@@ -146,27 +144,15 @@ class _Gathered:
 
 def report(engine: Engine, refs: Sequence[Ref]) -> Iterator[Errors | None]:
     """The report, more of it after each place, None between; the last one is whole. A step is a round trip."""
-    counted: list[Queue] = []
-    for some in sampling.counted(engine, refs):
-        counted += some
-        yield None
-    now_ms, looked_at = sampling.taken_ms(counted), sampling.parts(counted, STATES, PER_PLACE, IN_ALL)
-    queues = len({part.ref for part in looked_at})
-    relevant = sum(any(q.count_in(state) for state in STATES) for q in counted)
-    silent = tuple(sorted({ref.layout for ref in refs if "error" not in engine.layouts[ref.layout].tells}))
-    gathered = _Gathered(problems=[queue.error for queue in counted if queue.error])
+    silent = sampling.silent(engine, refs, "error")
+    survey = yield from sampling.survey(engine, refs, STATES, PER_PLACE, IN_ALL)
+    gathered = _Gathered()
 
     def so_far() -> Errors:
-        of = sum(part.count for part in looked_at)
-        problems = tuple(gathered.problems)
-        size = Size(now_ms, gathered.looked, of, queues, relevant, problems)
-        return Errors(gathered.groups(), size, silent)
+        return Errors(gathered.groups(), survey.size(), silent)
 
-    for part in looked_at:
-        for page in sampling.pages(engine, part, is_newest=part.state is State.DEAD):
-            gathered.looked += len(page.jobs)
-            if page.error:
-                gathered.problems.append(page.error)
+    for part in survey.parts:
+        for page in survey.pages(engine, part, is_newest=part.state is State.DEAD):
             for job in filter(is_meant, page.jobs):
                 gathered.jobs.setdefault(message(job), []).append(job)
             yield None

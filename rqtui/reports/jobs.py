@@ -9,10 +9,12 @@ from __future__ import annotations
 import base64
 import json
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rqtui.errors import UsageError
-from rqtui.model import Job
+
+if TYPE_CHECKING:
+    from rqtui.model import Job
 
 BODY_BYTES = 64 * 1024  # a longer body is `omitted` unless it was asked for
 

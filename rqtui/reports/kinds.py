@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from rqtui.engine import Engine
-from rqtui.model import Job, Queue, Ref, State
+from rqtui.model import Job, Ref, State
 from rqtui.reports import sampling
 from rqtui.reports.sampling import Size
 
@@ -80,30 +80,19 @@ def _median(values: Sequence[int]) -> int | None:
 def report(engine: Engine, refs: Sequence[Ref]) -> Iterator[Kinds | None]:
     """The report, more of it after each place, None between; the last one is whole. A step is a round trip."""
     told = [ref for ref in refs if "name" in engine.layouts[ref.layout].tells]
-    silent = tuple(sorted({ref.layout for ref in refs} - {ref.layout for ref in told}))
-    counted: list[Queue] = []
-    for some in sampling.counted(engine, told):
-        counted += some
-        yield None
-    now_ms, looked_at = sampling.taken_ms(counted), sampling.parts(counted, tuple(State), PER_PLACE, IN_ALL)
-    of = sum(part.count for part in looked_at)
-    queues = len({part.ref for part in looked_at})
-    relevant = sum(any(count.count for count in queue.counts) for queue in counted)
+    silent = sampling.silent(engine, refs, "name")
+    survey = yield from sampling.survey(engine, told, tuple(State), PER_PLACE, IN_ALL)
     tallies: dict[tuple[Ref, str], _Tally] = {}
-    looked, problems = 0, [queue.error for queue in counted if queue.error]
 
     def so_far() -> Kinds:
         made = (tally.kind(ref, name) for (ref, name), tally in tallies.items())
         kinds = tuple(sorted(made, key=lambda kind: (-kind.count, kind.name, kind.ref.queue)))
-        return Kinds(kinds, Size(now_ms, looked, of, queues, relevant, tuple(problems)), silent)
+        return Kinds(kinds, survey.size(), silent)
 
-    for part in looked_at:
-        is_newest = part.state in (State.DEAD, State.DONE)
-        for page in sampling.pages(engine, part, is_newest=is_newest):
-            looked += len(page.jobs)
-            problems += [page.error] if page.error else []
+    for part in survey.parts:
+        for page in survey.pages(engine, part, is_newest=part.state in (State.DEAD, State.DONE)):
             for job in page.jobs:
-                tallies.setdefault((part.ref, job.name), _Tally()).add(job, now_ms)
+                tallies.setdefault((part.ref, job.name), _Tally()).add(job, survey.taken_ms)
             yield None
         yield so_far()
     yield so_far()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 
 from rqtui.engine import Engine
@@ -41,6 +41,48 @@ class Size:
     def is_whole(self) -> bool:
         """Whether nothing was left out."""
         return self.looked >= self.of and self.queues == self.of_queues and not self.problems
+
+
+@dataclass(slots=True)
+class Survey:
+    """The places that a report is made from, and how far it is: `looked` jobs of them, `problems` in words."""
+
+    parts: tuple[Part, ...]
+    taken_ms: int
+    of_queues: int
+    problems: list[str]
+    looked: int = 0
+
+    def pages(self, engine: Engine, part: Part, *, is_newest: bool = False) -> Iterator[Page]:
+        """The jobs of a part, as `pages` has them, counted here."""
+        for page in pages(engine, part, is_newest=is_newest):
+            self.looked += len(page.jobs)
+            self.problems += [page.error] if page.error else []
+            yield page
+
+    def size(self) -> Size:
+        """What was looked at so far."""
+        of = sum(part.count for part in self.parts)
+        queues = len({part.ref for part in self.parts})
+        return Size(self.taken_ms, self.looked, of, queues, self.of_queues, tuple(self.problems))
+
+
+def survey(
+    engine: Engine, refs: Sequence[Ref], states: Sequence[State], per_place: int, in_all: int
+) -> Generator[None, None, Survey]:
+    """Counts these queues, a round trip per step; returns the places to look at, as `parts` chooses them."""
+    found: list[Queue] = []
+    for some in counted(engine, refs):
+        found += some
+        yield None
+    relevant = sum(any(queue.count_in(state) for state in states) for queue in found)
+    problems = [queue.error for queue in found if queue.error]
+    return Survey(parts(found, states, per_place, in_all), taken_ms(found), relevant, problems)
+
+
+def silent(engine: Engine, refs: Sequence[Ref], what: str) -> tuple[str, ...]:
+    """The systems among these queues that keep nothing of that kind of knowledge (`name`, `error`)."""
+    return tuple(sorted({ref.layout for ref in refs if what not in engine.layouts[ref.layout].tells}))
 
 
 def counted(engine: Engine, refs: Sequence[Ref]) -> Iterator[list[Queue]]:

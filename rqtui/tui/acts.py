@@ -29,7 +29,6 @@ AT_ONCE = frozenset({"requeue", "release", "reserve"})
 _FIXED = frozenset(name for verb in VERBS for name, _value in verb.fixed)  # not every script takes them
 PURGE_LIMIT = 1000  # jobs per call: what the script takes at most
 FEW = 20  # marked jobs: for more, or for all that match, a dry run comes first
-TOLD = 1000  # ids of a change that the journal gets
 _FAILED = ("error", "unknown", "not sent")
 _MOVED_ON = ("wrong_place",)  # words that say: it is not where you saw it
 

@@ -6,25 +6,21 @@ after the new job was taken, and only where it is still as it was read.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from rqtui import server, tick
 from rqtui.model import Job, Ref
 from rqtui.tui import acts, display, questions
+from rqtui.tui.part import Part
 from rqtui.tui.view import Target
 from rqtui.verbs import Verb
 
 if TYPE_CHECKING:
-    from rqtui.tui.app import Cockpit
     from rqtui.tui.dialogs import Given
 
 
-class Again:
+class Again(Part):
     """A mixin of the app."""
-
-    @property
-    def _copier(self) -> Cockpit:
-        return cast("Cockpit", self)
 
     def begin_copy(self, verb: Verb, target: Target) -> None:
         """Reads the job whole, and then shows the form."""
@@ -34,18 +30,18 @@ class Again:
 
         def read(answered: tick.Answered) -> None:
             if answered.error or not isinstance(answered.result, Job):
-                self._copier.say(answered.error or "It is not there any more.", "error")
+                self.cockpit.say(answered.error or "It is not there any more.", "error")
             elif answered.result.body is None:
-                self._copier.say("Its body cannot be read, so there is nothing to copy.", "error")
+                self.cockpit.say("Its body cannot be read, so there is nothing to copy.", "error")
             else:
                 self._ask_copy(verb, ref, answered.result)
 
-        self._copier.ask(lambda engine: engine.job(ref, seen.id, -1), read)
+        self.cockpit.ask(lambda engine: engine.job(ref, seen.id, -1), read)
 
     def _ask_copy(self, verb: Verb, ref: Ref, job: Job, given: Given | None = None, problem: str = "") -> None:
         from rqtui.tui.dialogs import Question
 
-        app, target = self._copier, Target(ref, job.place, (job,), state=job.state)
+        app, target = self.cockpit, Target(ref, job.place, (job,), state=job.state)
         fields = acts.fields(app.layouts[ref.layout], verb)
         body = job.body or b""
         lines = [
@@ -58,7 +54,7 @@ class Again:
             fields,
             verb.label,
             False,
-            lambda values: app._check(verb, target, values),
+            lambda values: app.check_form(verb, target, values),
             given.typed if given else _typed(job),
             problem,
             bodies=given.bodies if given else {"body": body},
@@ -73,8 +69,8 @@ class Again:
     def _send_copy(self, verb: Verb, target: Target, job: Job, given: Given) -> None:
         from rqtui.tui.changes import Batch, Request
 
-        app = self._copier
-        [(name, ref, form)] = app._parts(verb, target, given.values)
+        app = self.cockpit
+        [(name, ref, form)] = app.parts(verb, target, given.values)
         batch = Batch(acts.Tally(name, ref))
         batch.refused = lambda reason: self._ask_copy(verb, ref, job, given, reason)
         if given.values.get("delete_original"):
@@ -82,10 +78,26 @@ class Again:
         app.send(Request(name, ref, form, batch))
 
     def _delete(self, target: Target, ref: Ref, job: Job) -> None:
+        """Looks again first: it may have run meanwhile, and have come back to where it was."""
         from rqtui.tui.changes import Batch, Request
 
-        form = acts.completed(self._copier.layouts[ref.layout], "delete", target, {})
-        self._copier.send(Request("delete", ref, form, Batch(acts.Tally("delete", ref)), (job,)))
+        form = acts.completed(self.cockpit.layouts[ref.layout], "delete", target, {})
+
+        def looked(answered: tick.Answered) -> None:
+            now = answered.result
+            is_another_try = isinstance(now, Job) and now.place == job.place and _tries(now) != _tries(job)
+            if answered.error or is_another_try:
+                why = answered.error or "it has run again since it was read"
+                self.cockpit.say(f"The original stays: {why}.", "warning")
+                return
+            self.cockpit.send(Request("delete", ref, form, Batch(acts.Tally("delete", ref)), (job,)))
+
+        self.cockpit.ask(lambda engine: engine.job(ref, job.id, 0), looked)
+
+
+def _tries(job: Job) -> tuple[object, ...]:
+    """What differs once a job was tried again."""
+    return job.token, job.attempts, job.since_ms, job.history
 
 
 def _typed(job: Job) -> dict[str, str]:

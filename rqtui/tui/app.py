@@ -11,12 +11,13 @@ import os
 import re
 import signal
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import App
 from textual.binding import BindingType
+from textual.filter import LineFilter
 from textual.message import Message
 from textual.screen import Screen
 from textual.timer import Timer
@@ -26,7 +27,7 @@ from rqtui.errors import UsageError
 from rqtui.model import Focus, Ref, Snapshot
 from rqtui.settings import INTERVAL_S, LONGEST_S, SHORTEST_S, Settings
 from rqtui.tui import display, happened, keys, theme
-from rqtui.tui.away import AWAY_ACTIONS, Away
+from rqtui.tui.away import AWAY_ACTIONS, AWAY_BINDINGS, Away
 from rqtui.tui.calm import Calm
 from rqtui.tui.changes import Changes
 from rqtui.tui.copying import Copying
@@ -36,6 +37,8 @@ from rqtui.tui.going import Going
 from rqtui.tui.guard import Guard
 from rqtui.tui.overview import Overview
 from rqtui.tui.palette import Palette
+from rqtui.tui.plain import ASCII
+from rqtui.tui.playing import Playing
 from rqtui.tui.profiles import Profiles, openable
 from rqtui.tui.served import Served
 from rqtui.tui.view import Target, View
@@ -59,12 +62,13 @@ class Heard(Message):
         self.ticker, self.what = ticker, what
 
 
-class Cockpit(Changes, Frame, Served, Copying, Away, Calm, Crash, Guard, Going, Palette, Profiles, App[None]):
+class Cockpit(Changes, Frame, Served, Copying, Away, Calm, Crash, Guard, Going, Palette, Playing, Profiles, App[None]):
     """rqtui on a terminal."""
 
     CSS_PATH = Path(__file__).with_name("rqtui.tcss")  # absolute, so that a subclass elsewhere finds it
     TITLE = "rqtui"
-    BINDINGS: ClassVar[list[BindingType]] = list(keys.bindings())
+    # Those of `Away` first: they mean something only while there is no Redis, and nothing else does then.
+    BINDINGS: ClassVar[list[BindingType]] = [*AWAY_BINDINGS, *keys.bindings()]
 
     def __init__(
         self,
@@ -87,28 +91,33 @@ class Cockpit(Changes, Frame, Served, Copying, Away, Calm, Crash, Guard, Going, 
         display.also_mask(settings.redact)
         self.demo = demo
         self._open_queue = open_queue
-        self.engine: Engine | None = None
-        self.layouts: Mapping[str, Layout] = {}
         self.ticker = self.make_ticker(interval_s)
-        self._begin_serving(foreign_loops)
-        self.snapshot: Snapshot | None = None
-        self._pictured = Focus()
-        self.lost: tick.Lost | None = None
-        self.refs: list[Ref] = []
-        self.changes: deque[happened.Entry] = deque(maxlen=REMEMBERED)
+        self.serves_foreign = foreign_loops
+        self.layouts: Mapping[
+            str, Layout
+        ] = {}  # outlive a session: the view of the one before may draw itself once more
         self._soon: Timer | None = None
-        self._begin_changes()
-        self._begin_guard()
-        self._begin_calm()
-        self._begin_away()
-        for binding in keys.demo_bindings(demo.controls) if demo else ():
-            self._bindings.key_to_bindings.setdefault(binding.key, []).append(binding)
+        self.begin_session()
+
+    def begin_session(self) -> None:
+        """Nothing is known of the Redis of the settings."""
+        super().begin_session()
+        self.engine: Engine | None = None
+        self.refs: list[Ref] = []
+        self.snapshot: Snapshot | None = None
+        self.lost: tick.Lost | None = None
+        self._pictured = Focus()
+        self.changes: deque[happened.Entry] = deque(maxlen=REMEMBERED)
 
     # -- start and end --------------------------------------------------------------------------------------------
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Our colours for themes that lack them."""
         return theme.defaults(self.current_theme)
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """What every painted line goes through."""
+        return [*super().get_line_filters(), *([ASCII] if self.settings.is_ascii else ())]
 
     def get_default_screen(self) -> Screen[Any]:
         """The overview is what everything begins and ends on."""
@@ -122,8 +131,7 @@ class Cockpit(Changes, Frame, Served, Copying, Away, Calm, Crash, Guard, Going, 
         self.set_interval(1.0, self._clock)
         self.use_keymap()
         self.tell_config()
-        if self.demo:
-            self.say(f"{self.demo.scenario.name}: {self.demo.scenario.summary}. d says what to try.", timeout=12)
+        self.introduce_demo()
 
     def connect_soon(self) -> None:
         """The overview stands: draws what is known without Redis, and only then begins to talk to it."""
@@ -134,7 +142,7 @@ class Cockpit(Changes, Frame, Served, Copying, Away, Calm, Crash, Guard, Going, 
     def _connected(self, message: tick.Ready) -> None:
         self.engine, self.layouts = message.engine, message.engine.layouts
         self.guard_engine(message.engine)
-        self._make_loops(message.engine)
+        self.begin_loops(message.engine)
         if self._open_queue:
             self.open_board(message.engine.find(self._open_queue))
 
@@ -181,7 +189,7 @@ class Cockpit(Changes, Frame, Served, Copying, Away, Calm, Crash, Guard, Going, 
         self._pictured = message.focus
         self.feel(message.snapshot.cost.ms)
         if was_lost or is_first:
-            for drawn in self._views():
+            for drawn in self.drawn_views():
                 drawn.diagnose(None)
                 drawn.dim(False)
         view = self.view
@@ -195,7 +203,7 @@ class Cockpit(Changes, Frame, Served, Copying, Away, Calm, Crash, Guard, Going, 
 
     def _lose(self, message: tick.Lost) -> None:
         self.lost = message
-        for view in self._views():
+        for view in self.drawn_views():
             view.dim(True)
         self.show_diagnosis()
         self.show_header()
@@ -203,6 +211,7 @@ class Cockpit(Changes, Frame, Served, Copying, Away, Calm, Crash, Guard, Going, 
 
     def _clock(self) -> None:
         """What changes by itself: the ages of a lost connection, the loops' words, a demo's figures."""
+        self.tell_demo()
         if self.is_calm:
             return
         if self.lost:
@@ -219,7 +228,8 @@ class Cockpit(Changes, Frame, Served, Copying, Away, Calm, Crash, Guard, Going, 
         """The full screen on top, under any dialog."""
         return next((screen for screen in reversed(self.screen_stack) if isinstance(screen, View)), None)
 
-    def _views(self) -> list[View]:
+    def drawn_views(self) -> list[View]:
+        """The views on the stack that can be drawn into, the one on top last."""
         return [screen for screen in self.screen_stack if isinstance(screen, View) and screen.is_drawn]
 
     def target(self) -> Target:
@@ -277,12 +287,6 @@ class Cockpit(Changes, Frame, Served, Copying, Away, Calm, Crash, Guard, Going, 
     def work(self, function: Callable[[Engine], Iterator[Any]], then: Callable[[tick.Answered], None]) -> None:
         """The same with a generator of round trips; `then` gets each step. `ticker.end_work(then)` ends it."""
         self.ticker.work(then, function)
-
-    def action_demo_control(self, name: str) -> None:
-        """A key of the strip."""
-        if self.demo:
-            self.say(self.demo.press(name))
-            self.show_header()
 
     def action_refresh_now(self) -> None:
         """A new picture, and a look for new queues."""

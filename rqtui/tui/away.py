@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import unquote, urlsplit
 
 from textual.app import ComposeResult
@@ -23,45 +23,39 @@ from textual.widgets import Input, Static
 from rqtui import server
 from rqtui.errors import RqtuiError
 from rqtui.tui import display
+from rqtui.tui.part import Part
 
 if TYPE_CHECKING:
     from rqtui.scenarios import Run
     from rqtui.settings import Settings
-    from rqtui.tui.app import Cockpit
 
 AWAY_ACTIONS = ("edit_url", "open_demo")
+AWAY_BINDINGS = [
+    Binding(key, action, show=False, id=f"away.{action}") for key, action in zip("ed", AWAY_ACTIONS, strict=True)
+]
 DEMO = "delays"
 LOW = 22  # rows of a terminal
 _KEYS = (("r", "tries now"), ("e", "edits the URL"), ("d", "demo"), ("q", "quits"))
 
 
-class Away:
+class Away(Part):
     """A mixin of the app."""
 
-    @property
-    def _lonely(self) -> Cockpit:
-        return cast("Cockpit", self)
-
-    def _begin_away(self) -> None:
-        self._demo_stack = ExitStack()
-        # Before the app's own keys of these letters, which mean nothing without a Redis.
-        for key, action in zip("ed", AWAY_ACTIONS, strict=True):
-            binding = Binding(key, action, show=False, id=f"away.{action}")
-            self._lonely._bindings.key_to_bindings.setdefault(key, []).insert(0, binding)
+    _demo_stack: ExitStack | None = None  # the server of the demo that was opened from here
 
     @property
     def is_away(self) -> bool:
         """Whether Redis was asked, and has never answered."""
-        return self._lonely.lost is not None and self._lonely.snapshot is None
+        return self.cockpit.lost is not None and self.cockpit.snapshot is None
 
     def show_diagnosis(self) -> None:
         """Says in the middle of the screen what is wrong, as long as there is nothing else to show."""
-        lost = self._lonely.lost
+        lost = self.cockpit.lost
         if lost is None or not self.is_away:
             return
-        wait_s, is_low = lost.next_s - time.monotonic(), self._lonely.size.height < LOW
-        words = diagnosis(self._lonely.settings.url, lost.error, wait_s, is_low)
-        for view in self._lonely._views():
+        wait_s, is_low = lost.next_s - time.monotonic(), self.cockpit.size.height < LOW
+        words = diagnosis(self.cockpit.settings.url, lost.error, wait_s, is_low)
+        for view in self.cockpit.drawn_views():
             view.diagnose(words)
 
     def action_edit_url(self) -> None:
@@ -69,25 +63,26 @@ class Away:
 
         def edited(url: str | None) -> None:
             if url:
-                self._restart(replace(self._lonely.settings, url=url))
+                self._restart(replace(self.cockpit.settings, url=url))
 
-        self._lonely.push_screen(EditUrl(self._lonely.settings.url), edited)
+        self.cockpit.push_screen(EditUrl(self.cockpit.settings.url), edited)
 
     def action_open_demo(self) -> None:
         """Starts a Redis of its own, and a demo on it."""
-        self._lonely.say("Starting a Redis of its own with a demo …")
-        self._lonely.run_worker(self._start_demo, thread=True, exclusive=True)
+        self.cockpit.say("Starting a Redis of its own with a demo …")
+        self.cockpit.run_worker(self._start_demo, thread=True, exclusive=True)
 
     def _start_demo(self) -> None:
         """On a thread: a server needs a moment to come up."""
         from rqtui import scenarios
         from rqtui.embedded import embedded
 
-        app = self._lonely
+        app = self.cockpit
         story = scenarios.scenario(DEMO)
+        stack = self._demo_stack = self._demo_stack or ExitStack()
         try:
-            running = self._demo_stack.enter_context(embedded("auto"))
-            play = self._demo_stack.enter_context(scenarios.make_run(story, running.url, 1, running.pid))
+            running = stack.enter_context(embedded("auto"))
+            play = stack.enter_context(scenarios.make_run(story, running.url, 1, running.pid))
         except RqtuiError as error:
             app.call_from_thread(app.say, str(error), "error")
             return
@@ -98,13 +93,13 @@ class Away:
 
     def on_unmount(self) -> None:
         """Ends the demo's server."""
-        self._demo_stack.close()
+        if self._demo_stack is not None:
+            self._demo_stack.close()
 
     def _restart(self, settings: Settings, demo: Run | None = None) -> None:
         """Asks another Redis from now on; of this one nothing was ever seen."""
-        self._lonely.switch_to(settings, demo=demo)
-        if demo:
-            self._lonely.say(f"{demo.scenario.name}: {demo.scenario.summary}. d says what to try.", timeout=12)
+        self.cockpit.switch_to(settings, demo=demo)
+        self.cockpit.introduce_demo()
 
 
 # ── the words ────────────────────────────────────────────────────────────────────────────────────────────────

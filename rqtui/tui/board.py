@@ -52,7 +52,7 @@ class Board(Searching):
         with Horizontal(id="panes"):
             yield from self._made()
             with VerticalScroll(id="detail", classes="pane", can_focus=False):
-                yield Text("", id="detail-text")
+                yield Text(id="detail-text")
 
     def _made(self) -> Iterator[Pane]:
         """A pane per place; of two places of reserved jobs the second holds those whose lease is over."""
@@ -223,7 +223,8 @@ class Board(Searching):
         is_whole = pane.whole_place and not expression
         chosen = () if is_whole else pane.chosen()
         state = pane.place.state
-        return Target(self.ref, pane.place.name, chosen, is_whole, self._queue, state, filter=expression)
+        looked = pane.found.looked if expression and pane.found is not None and pane.found.is_partial else 0
+        return Target(self.ref, pane.place.name, chosen, is_whole, self._queue, state, filter=expression, looked=looked)
 
     def second_line(self, width: int) -> chrome.Sides:
         """The queue's counts, and how fast it goes."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from textual.content import Content
 
@@ -18,12 +18,12 @@ from rqtui.errors import UsageError
 from rqtui.model import Job, Ref
 from rqtui.reports import plans
 from rqtui.tui import acts, display, questions
+from rqtui.tui.part import Part
 from rqtui.tui.view import Target
 from rqtui.verbs import DRIP, Verb, verb
 
 if TYPE_CHECKING:
     from rqtui.engine import Engine
-    from rqtui.tui.app import Cockpit
     from rqtui.tui.dialogs import Given, Values
 
 _DRIPS = frozenset(field.name for field in DRIP)
@@ -58,16 +58,12 @@ class Choice:
         return plans.of_place(engine, self.refs[0], self.place) if self.place else plans.of_jobs(engine, self.chosen)
 
 
-class Bulk:
+class Bulk(Part):
     """A mixin of the app."""
-
-    @property
-    def _owner_of_bulk(self) -> Cockpit:
-        return cast("Cockpit", self)
 
     def begin_many(self, verb_name: str, chosen: Sequence[tuple[Ref, Sequence[Job]]], about: str) -> None:
         """A verb on jobs of several queues; `about` says what they have in common: `error "TimeoutError: #"`."""
-        app, row = self._owner_of_bulk, verb(verb_name)
+        app, row = self.cockpit, verb(verb_name)
         if not app.may_change():
             return
         held = tuple((ref, tuple(jobs)) for ref, jobs in chosen if jobs)
@@ -85,7 +81,7 @@ class Bulk:
             return
         about = f"/{target.filter}" if target.filter else ""
         place = target.place if target.whole else ""
-        total = self._owner_of_bulk._total(target)
+        total = self.cockpit.total(target)
         self._ask_bulk(Choice(row, ((target.ref, target.jobs),), total, target, place, about))
 
     # -- asking ---------------------------------------------------------------------------------------------------
@@ -93,7 +89,7 @@ class Bulk:
     def _ask_bulk(self, choice: Choice, given: Given | None = None, problem: str = "") -> None:
         from rqtui.tui.dialogs import Question
 
-        app = self._owner_of_bulk
+        app = self.cockpit
         system = app.layouts[choice.refs[0].layout]
         own = acts.fields(system, choice.verb)
         dialog = Question(
@@ -124,7 +120,7 @@ class Bulk:
         app.work(choice.plan, planned)
 
     def _lines(self, choice: Choice, plan: plans.Plan | None) -> list[Content]:
-        app = self._owner_of_bulk
+        app = self.cockpit
         place = f" · {choice.target.place}" if len(choice.refs) == 1 else ""
         names = ", ".join(display.safe(ref.queue) for ref in choice.refs[:3])
         more = f" and {len(choice.refs) - 3} more" if len(choice.refs) > 3 else ""
@@ -133,8 +129,13 @@ class Bulk:
         made = [questions.line("where", where, ("  on ", "$muted"), url)]
         if choice.about:
             made.append(questions.line("what", (display.fit(display.safe(choice.about), 60).rstrip(), "$strong")))
+        if choice.target.looked:
+            looked = display.count(choice.target.looked, width=12)
+            words = f"only among the first {looked}: the rest was not looked at"
+            made.append(questions.line("", (words, "$state-reserved")))
         made += questions.warnings(choice.verb, choice.target)
-        undo = app.undo_words(choice.verb, choice.refs[0], choice.total, choice.target.place)
+        most = max(len(jobs) for _ref, jobs in choice.chosen) if len(choice.refs) > 1 else choice.total
+        undo = app.undo_words(choice.verb, choice.refs[0], most, choice.target.place)
         made += [questions.line("undo", undo)] if undo else []
         if plan is None:
             return [*made, questions.line("dry run", ("looking …", "$muted"))]
@@ -145,19 +146,19 @@ class Bulk:
 
     def _check_bulk(self, choice: Choice, values: Values) -> None:
         """Raises, in words, what no script would take."""
-        app, (form, brake) = self._owner_of_bulk, _split(values)
+        app, (form, brake) = self.cockpit, _split(values)
         if brake is None and any(name in values for name in _DRIPS):
             raise UsageError("a line to stop at goes with a rate: say how many per second.")
         if brake is not None and len(acts.by_verb(choice.verb, form)) > 1:
             raise UsageError("a drip does one thing; fill in one of the fields.")
-        app._check(choice.verb, choice.target, form)
+        app.check_form(choice.verb, choice.target, form)
 
     # -- sending --------------------------------------------------------------------------------------------------
 
     def _send_bulk(self, choice: Choice, given: Given) -> None:
         from rqtui.tui.changes import Batch, Request
 
-        app, (values, brake) = self._owner_of_bulk, _split(given.values)
+        app, (values, brake) = self.cockpit, _split(given.values)
         for name, form in acts.by_verb(choice.verb, values):
             first = acts.completed(app.layouts[choice.refs[0].layout], name, choice.target, form)
             if brake is not None:

@@ -50,7 +50,7 @@ class Chooser(App[str]):
     def compose(self) -> ComposeResult:
         """The list, and below it what the one under the cursor lets you try and watch."""
         yield Static(Content.assemble(("rqtui demo", "b $strong"), ("   which one?", "$muted")), id="title")
-        yield Table(_COLUMNS, id="scenarios")
+        yield Table(_COLUMNS, id="scenarios", has_marks=False)
         with Static("", id="story", classes="pane") as story:
             story.border_title = Content(" try and watch ")
         keys = Content.assemble(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from textual.app import RenderResult
 from textual.content import Content
+from textual.geometry import Region
 from textual.widget import Widget
 
 from rqtui.model import Queue, Rate, State
@@ -33,9 +34,13 @@ class Bar(Widget):
 
     def show(self, *lines: Sides) -> None:
         """Draws these lines."""
-        if len(lines) != len(self._lines) or not all(map(_is_same, lines, self._lines)):
-            self._lines = list(lines)
+        before, self._lines = self._lines, list(lines)
+        if len(lines) != len(before):
             self.refresh()
+            return
+        changed = [y for y, (now, was) in enumerate(zip(lines, before, strict=True)) if not _is_same(now, was)]
+        if changed:
+            self.refresh(*(Region(0, y, self.size.width, 1) for y in changed))
 
     def render(self) -> RenderResult:
         """The lines, left and right."""
@@ -216,7 +221,7 @@ def totals(number: int, rate: Rate, found: int | None = None) -> Content:
     """What all queues do together, for the second line on the overview; `found` of them fit a filter."""
     share = 100 * rate.failed_s / (rate.out_s + rate.failed_s) if rate.failed_s else 0.0
     failing = (f"{share:.1f} %", "$state-dead") if share else (display.ZERO, "$data")
-    several = f"{display.count(number) if number else 'no'} {'queue' if number == 1 else 'queues'}"
+    several = display.numbered(number, "queue", 7)
     return Content.assemble(
         (several if found is None else f"{display.count(found)} of {several}", "b $strong"),
         ("   in ", "$muted"),
@@ -244,6 +249,11 @@ def keys_line(keys: Sequence[Key], last: Sequence[Key], mode: Content, width: in
             break
         head.append(piece)
     return Content("  ").join([*head, *tail]), mode
+
+
+def hint(key: str, label: str) -> Content:
+    """A key and what it does, as everywhere in the frame."""
+    return _key(key, label, True)
 
 
 def _key(key: str, label: str, is_usable: bool) -> Content:

@@ -96,13 +96,7 @@ FORMS: tuple[Form, ...] = (
 
 def copied(form: Form, jobs: Sequence[Job], source: Source) -> Copied:
     """Jobs in a form."""
-    return Copied(form.make(jobs, source), numbered(len(jobs), form.noun))
-
-
-def numbered(number: int, noun: str) -> str:
-    """`1 row`, `3 bodies`."""
-    plural = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
-    return f"{number} {noun if number == 1 else plural}"
+    return Copied(form.make(jobs, source), display.numbered(len(jobs), form.noun))
 
 
 # ── lists ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -113,7 +107,7 @@ def rows(columns: Sequence[Column], shown: Iterable[Row]) -> Copied:
     titled = [at for at, column in enumerate(columns) if column.title]
     lines = ["\t".join(columns[at].title for at in titled)]
     lines += ["\t".join(_words(row.cells[at]) for at in titled if at < len(row.cells)) for row in shown]
-    return Copied("\n".join(lines).encode("utf-8", "backslashreplace"), numbered(len(lines) - 1, "row"))
+    return Copied("\n".join(lines).encode("utf-8", "backslashreplace"), display.numbered(len(lines) - 1, "row"))
 
 
 def _words(cell: Cell) -> str:

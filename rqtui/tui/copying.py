@@ -20,6 +20,7 @@ from textual.widgets import Static
 
 from rqtui.tui import clipboard, copies, display
 from rqtui.tui.copies import Copied, Form, Source
+from rqtui.tui.part import Part
 from rqtui.tui.rows import Row
 from rqtui.tui.table import Table
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from rqtui import tick
     from rqtui.engine import Engine
     from rqtui.model import Job, Ref
-    from rqtui.tui.app import Cockpit
     from rqtui.tui.view import View
 
 MOST_JOBS = 500  # whose bodies are fetched for one copy
@@ -78,17 +78,13 @@ class Offer(Static):
         cast(Choose, self.screen).dismiss(self._key)
 
 
-class Copying:
+class Copying(Part):
     """A mixin of the app."""
-
-    @property
-    def _giver(self) -> Cockpit:
-        return cast("Cockpit", self)
 
     def action_copy_as(self) -> None:
         """Asks in which form to copy what is under the cursor, or marked."""
-        view = self._giver.view
-        if view is None or self._giver.screen is not view:
+        view = self.cockpit.view
+        if view is None or self.cockpit.screen is not view:
             return
         title, choices = self._choices(view)
         acts = {key: act for key, _label, act in choices}
@@ -97,7 +93,7 @@ class Copying:
             if key:
                 acts[key]()
 
-        self._giver.push_screen(Choose(title, [(key, label) for key, label, _act in choices]), chosen)
+        self.cockpit.push_screen(Choose(title, [(key, label) for key, label, _act in choices]), chosen)
 
     def _choices(self, view: View) -> tuple[str, list[Choice]]:
         """What the dialog is called, and what can be copied here."""
@@ -107,7 +103,7 @@ class Copying:
         if target.ref and target.jobs:
             several = f"{len(target.jobs)} jobs"
             title = "copy " + (display.job_id(target.jobs[0].id, 30) if len(target.jobs) == 1 else several)
-            choices += self._forms(target.ref, target.jobs, getattr(view, "_is_revealed", False))
+            choices += self._forms(target.ref, target.jobs, view.is_revealed)
         elif target.ref:
             choices.append(("i", "name of the queue", partial(self._send_name, target.ref)))
         choices += _lists(table, self._send_rows) if table is not None else []
@@ -115,7 +111,7 @@ class Copying:
         return title, choices
 
     def _forms(self, ref: Ref, jobs: Sequence[Job], is_revealed: bool) -> list[Choice]:
-        source = Source(self._giver.layouts[ref.layout], ref.queue, self._giver.settings.url, is_revealed)
+        source = Source(self.cockpit.layouts[ref.layout], ref.queue, self.cockpit.settings.url, is_revealed)
         return [
             (form.key, form.label, partial(self._send_jobs, form, ref, jobs, source))
             for form in copies.FORMS
@@ -140,21 +136,21 @@ class Copying:
             self._hand_over(copies.copied(form, jobs, source))
             return
         if len(jobs) > MOST_JOBS:
-            self._giver.say(f"{len(jobs)} jobs are too many to copy; {MOST_JOBS} at once are not.", "error")
+            self.cockpit.say(f"{len(jobs)} jobs are too many to copy; {MOST_JOBS} at once are not.", "error")
             return
         whole: list[Job] = []
 
         def fetched(answer: tick.Answered) -> None:
             if answer.error:
-                self._giver.say(f"Nothing was copied: {answer.error}", "error")
+                self.cockpit.say(f"Nothing was copied: {answer.error}", "error")
             elif not answer.is_last:
                 whole.extend([answer.result] if answer.result else [])
             elif whole:
                 self._hand_over(copies.copied(form, whole, source), len(jobs) - len(whole))
             else:
-                self._giver.say("Nothing was copied: it is gone.", "warning")
+                self.cockpit.say("Nothing was copied: it is gone.", "warning")
 
-        self._giver.work(lambda engine: _fetch(engine, ref, jobs), fetched)
+        self.cockpit.work(lambda engine: _fetch(engine, ref, jobs), fetched)
 
     def _hand_over(self, copied: Copied, gone: int = 0) -> None:
         """Sends it on a thread, and says what became of it."""
@@ -162,9 +158,9 @@ class Copying:
         missing = f"; {gone} more are gone" if gone else ""
 
         def write(sequence: str) -> None:
-            driver = self._giver._driver
+            driver = self.cockpit._driver
             if driver is not None:
-                self._giver.call_from_thread(driver.write, sequence)
+                self.cockpit.call_from_thread(driver.write, sequence)
 
         def send() -> None:
             try:
@@ -175,9 +171,9 @@ class Copying:
                 words, severity = f"sent {copied.what} ({size}) to {sent.where}{missing}", "information"
                 if sent.why:
                     words, severity = f"{copied.what} ({size}) are in the file {sent.where}: {sent.why}", "warning"
-            self._giver.call_from_thread(self._giver.say, words, severity)
+            self.cockpit.call_from_thread(self.cockpit.say, words, severity)
 
-        self._giver.run_worker(send, thread=True, exclusive=False)
+        self.cockpit.run_worker(send, thread=True, exclusive=False)
 
 
 def _fetch(engine: Engine, ref: Ref, jobs: Sequence[Job]) -> Iterator[Job | None]:
@@ -198,6 +194,6 @@ def _lists(table: Table, send: Callable[[Table, Sequence[Row]], None]) -> list[C
     rows = table.rows
     picked = [row for row in rows if row.id in (table.marks or (table.cursor_id,))]
     which = "this row" if len(picked) == 1 else f"the {len(picked)} marked rows"
-    every = f"the list ({copies.numbered(len(rows), 'row')})"
+    every = f"the list ({display.numbered(len(rows), 'row')})"
     offers = [("t", which, picked), ("l", every, rows)]
     return [(key, f"{label}, tab-separated", partial(send, table, shown)) for key, label, shown in offers if shown]

@@ -10,25 +10,26 @@ import os
 import re
 import tempfile
 import traceback
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from rich.text import Text
 
 from rqtui.tui import display
+from rqtui.tui.part import Part
 
 if TYPE_CHECKING:
-    from rqtui.tui.app import Cockpit
+    pass
 
 _PASSWORD = re.compile(r"(\w+://[^\s:@/]*):\S+@")  # in every URL, wherever it stands
 
 
-class Crash:
+class Crash(Part):
     """A mixin of the app; it stands before Textual's App, whose method it replaces."""
 
     def _fatal_error(self) -> None:
         """Ends the app after an error that nobody caught."""
-        app = cast("Cockpit", self)
+        app = self.cockpit
         app._close_messages_no_wait()
         if app._exit_renderables:
             return  # one that came of the first: that one tells

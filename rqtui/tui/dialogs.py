@@ -128,7 +128,16 @@ class Question(ModalScreen["Given | None"]):
     def _subtitle(self) -> str:
         if any(field.kind in _BODIES for field in self._fields):
             return f" {HINT}  Esc no "
-        return " y yes   n no " if not self._fields and not self._guard else " Enter yes   Esc no "
+        if not self._fields and not self._guard:
+            return " y yes   n no "
+        focused = self.focused
+        if isinstance(focused, Button):
+            return f" Enter {self._yes if focused.id == 'yes' else 'cancel'}   Esc no "
+        return " Enter goes on   Esc no " if self._is_danger else " Enter yes   Esc no "
+
+    def on_descendant_focus(self) -> None:
+        """The frame says what Enter does where the focus is now."""
+        self._fit()
 
     def on_mount(self) -> None:
         """The focus stands where Enter does no harm."""

@@ -61,12 +61,22 @@ _YEAR_S = 365 * _DAY_S
 # ── times ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+_coarse = [False]
+
+
+def round_ages(is_coarse: bool) -> None:
+    """Ages in steps of ten seconds, and from a minute on without seconds: on a slow link each change costs."""
+    _coarse[0] = is_coarse
+
+
 def age(ms: float | None) -> str:
     """A span of `ms` in at most six cells, to the second: `12s`, `4m12`, `5h07`, `3d`, `2.7y`; `-4s` is overdue."""
     if ms is None:
         return ZERO
     sign = "-" if ms <= -1000 else ""
     seconds = int(abs(ms) // 1000)
+    if _coarse[0] and 10 <= seconds < 3600:
+        return f"{sign}{seconds // 10}0s" if seconds < 60 else f"{sign}{seconds // 60}m"
     if seconds < 60:
         return f"{sign}{seconds}s"
     if seconds < 3600:
@@ -126,6 +136,12 @@ def count(number: int, exact: bool = True, width: int = 7) -> str:
     return short_count(number, exact)
 
 
+def numbered(number: int, noun: str, width: int = 9) -> str:
+    """`1 job`, `12 431 jobs`, `no bodies`; the number as `count` writes it."""
+    plural = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
+    return f"{count(number, width=width) if number else 'no'} {noun if number == 1 else plural}"
+
+
 def short_count(number: float, exact: bool = True) -> str:
     """Three digits and a unit, at most six cells: `64`, `9.9k`, `12.4k`, `999k`, `~1.2M`; `·` for zero."""
     if not number:
@@ -136,11 +152,18 @@ def short_count(number: float, exact: bool = True) -> str:
 
 
 def rate(per_second: float | None) -> str:
-    """`312/s`, `0.4/s`, `12.4k/s`; `·` for zero or not known."""
+    """`312/s`, `0.4/s`, `1.2/m`, `12.4k/s`; `·` for zero or not known.
+
+    Less than one in ten seconds is told by the minute, less than six an hour by the hour: `0.0/s` looks like none.
+    """
     if not per_second:
         return ZERO
-    slow = 0 < abs(per_second) < 9.95
-    return f"{per_second:.1f}/s" if slow and per_second % 1 else f"{short_count(round(per_second))}/s"
+    number, unit = next((per_second * n, u) for u, n in _SPANS if abs(per_second) * n >= 0.0995 or u == "h")
+    slow = 0 < abs(number) < 9.95
+    return f"{number:.1f}/{unit}" if slow and number % 1 else f"{short_count(round(number))}/{unit}"
+
+
+_SPANS = (("s", 1), ("m", 60), ("h", 3600))
 
 
 def size(number: int | None) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from textual.content import Content
 from textual.timer import Timer
@@ -16,12 +16,12 @@ from textual.timer import Timer
 from rqtui import drip, tick
 from rqtui.model import Job, Ref
 from rqtui.tui import acts, display
+from rqtui.tui.part import Part
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rqtui.engine import Engine
-    from rqtui.tui.app import Cockpit
 
 
 @dataclass(slots=True)
@@ -48,17 +48,15 @@ class _Drip:
         return next(self.steps, None)
 
 
-class Dripping:
+class Dripping(Part):
     """A mixin of the app."""
 
     _drip: _Drip | None
 
-    def _begin_dripping(self) -> None:
+    def begin_session(self) -> None:
+        """No drip goes on."""
+        super().begin_session()
         self._drip = None
-
-    @property
-    def _dripper(self) -> Cockpit:
-        return cast("Cockpit", self)
 
     def start_drip(
         self,
@@ -70,11 +68,11 @@ class Dripping:
     ) -> None:
         """Begins a drip; one at a time."""
         if self._drip is not None:
-            self._dripper.say("A drip is going on already: Esc stops it.", "warning")
+            self.cockpit.say("A drip is going on already: Esc stops it.", "warning")
             return
         refs = tuple(ref for ref, _jobs in chosen)
         self._drip = _Drip(verb, refs, chosen, form, place, brake, acts.Tally(verb, refs[0]))
-        self._drip.timer = self._dripper.set_interval(drip.EVERY_S, self._next_drop)
+        self._drip.timer = self.cockpit.set_interval(drip.EVERY_S, self._next_drop)
         self._next_drop()
 
     def _next_drop(self) -> None:
@@ -82,7 +80,7 @@ class Dripping:
         if going is None or going.is_waiting:
             return
         going.is_waiting = True
-        self._dripper.ask(going.step, lambda answered: self._dropped(going, answered))
+        self.cockpit.ask(going.step, lambda answered: self._dropped(going, answered))
 
     def _dropped(self, going: _Drip, answered: tick.Answered) -> None:
         step = answered.result
@@ -93,11 +91,11 @@ class Dripping:
             going.tally.add([outcome for _ref, outcome in step.outcomes])
             going.last = step
             if step.outcomes:
-                self._dripper.ticker.refresh()
+                self.cockpit.ticker.refresh()
         stopped = step.stopped if isinstance(step, drip.Step) else answered.error or "it is over"
         if stopped or going.is_stopped:
             self._end_drip(going, stopped, answered.error)
-        self._dripper.show_keys()
+        self.cockpit.show_keys()
 
     def stop_drip(self) -> bool:
         """Ends the drip after the step under way; False where none goes on."""
@@ -118,9 +116,9 @@ class Dripping:
         if going.is_stopped and not stopped and going.last:
             stopped = f"stopped by Esc after {going.last.done} of {going.last.total}"
         if stopped.startswith("stopped"):
-            self._dripper.say(f"drip {going.verb}: {stopped}.", "warning", timeout=12)
-        self._dripper.tell(going.tally, error, going.refs)
-        for view in self._dripper._views():
+            self.cockpit.say(f"drip {going.verb}: {stopped}.", "warning", timeout=12)
+        self.cockpit.tell(going.tally, error, going.refs)
+        for view in self.cockpit.drawn_views():
             view.acted(going.tally.ids)
 
     def drip_progress(self) -> Content | None:

@@ -58,7 +58,7 @@ class ErrorGroup(View):
         """The error above, the jobs below."""
         yield LongText(id="error-text", classes="pane")
         is_ascii = self.cockpit.settings.is_ascii
-        yield Table(COLUMNS, empty="no job of it is left", id="error-jobs", ascii_only=is_ascii)
+        yield Table(COLUMNS, empty="no job of it is left", id="error-jobs", has_marks=False, ascii_only=is_ascii)
 
     def on_mount(self) -> None:
         """The keys go to the jobs."""

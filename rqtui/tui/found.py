@@ -82,6 +82,11 @@ class Found:
     problem: str = ""
     _there: tuple[Job, ...] | None = None
 
+    @property
+    def is_partial(self) -> bool:
+        """Whether some of the place was not looked at: it ended before, or goes on still."""
+        return self.is_cut or not self.is_over
+
     def add(self, step: Step) -> None:
         """Takes in a round trip; a job that moved on in the place is met twice, and stands where it was met first."""
         for at, job in step.jobs:

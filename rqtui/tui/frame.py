@@ -5,59 +5,66 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from textual.content import Content
 
 from rqtui import server, tick
 from rqtui.tui import chrome, display, keys, plain
+from rqtui.tui.part import Part
 
 if TYPE_CHECKING:
-    from rqtui.tui.app import Cockpit
     from rqtui.verbs import Verb
 
 
-class Frame:
+TREMBLE_MS = 1.0  # by which the time of a tick differs from the last one, though nothing is otherwise
+
+
+class Frame(Part):
     """A mixin of the app."""
 
-    @property
-    def _held(self) -> Cockpit:
-        return cast("Cockpit", self)
+    _felt: dict[str, float]  # times as the header says them
+
+    def begin_session(self) -> None:
+        """Nothing was felt of this link yet."""
+        super().begin_session()
+        self._felt = {}
 
     def show_header(self) -> None:
         """The two lines above and a demo's strip, as they are now."""
-        view = self._held.view
-        if view is None or not view.is_drawn or not self._held.is_running:
+        view = self.cockpit.view
+        if view is None or not view.is_drawn or not self.cockpit.is_running:
             return
-        width = self._held.size.width - 2
-        shown = None if self._held.is_read_only else self._held.shown_loops()
+        width = self.cockpit.size.width - 2
+        shown = None if self.cockpit.is_read_only else self.cockpit.shown_loops()
         second = view.second_line(width)
-        if self._held.lost and self._held.snapshot:
-            second = (Content.styled(display.safe(self._held.lost.error), "$state-dead"), Content())
+        if self.cockpit.lost and self.cockpit.snapshot:
+            second = (Content.styled(display.safe(self.cockpit.lost.error), "$state-dead"), Content())
         view.header.show(chrome.status_line(self._status(), shown, width), second)
-        view.set_class(self._held.settings.is_guarded, "-guarded")
-        if self._held.demo:
+        view.set_class(self.cockpit.settings.is_guarded, "-guarded")
+        if self.cockpit.demo:
             view.strip.show(self._strip(width))
 
     def _status(self) -> chrome.Status:
-        settings = self._held.settings
+        settings = self.cockpit.settings
         badge, profile = display.safe(settings.badge), display.safe(settings.profile)
         return replace(self._connection(), badge=badge, profile=profile, is_guarded=settings.is_guarded)
 
     def _connection(self) -> chrome.Status:
-        url = server.mask(self._held.settings.url)
-        if self._held.lost:
+        url = server.mask(self.cockpit.settings.url)
+        if self.cockpit.lost:
             now = time.monotonic()
-            age, wait_s = display.age((now - self._held.lost.since_s) * 1000), max(0, self._held.lost.next_s - now)
+            age, wait_s = display.age((now - self.cockpit.lost.since_s) * 1000), max(0, self.cockpit.lost.next_s - now)
             return chrome.Status(url, f"lost {age} ago, next try in {wait_s:.0f} s", f"lost {age} ago", is_lost=True)
-        if self._held.snapshot is None:
+        if self.cockpit.snapshot is None:
             return chrome.Status(url, "connecting …")
-        systems = ", ".join(sorted({ref.layout for ref in self._held.refs})) or "native"
-        number = f"{len(self._held.refs)} {'queue' if len(self._held.refs) == 1 else 'queues'}"
-        cost = self._held.snapshot.cost
-        calls = f"{cost.commands} {'call' if cost.commands == 1 else 'calls'}"
-        spent, every = display.duration(cost.ms), self._every()
-        worked = f"~{display.duration(max(0.0, cost.ms - cost.rtt_ms))} + RTT {display.duration(cost.rtt_ms)}"
+        systems = ", ".join(sorted({ref.layout for ref in self.cockpit.refs})) or "native"
+        number = display.numbered(len(self.cockpit.refs), "queue")
+        cost = self.cockpit.snapshot.cost
+        calls = display.numbered(cost.commands, "call")
+        ms, rtt_ms = self._steady("tick", cost.ms), self._steady("rtt", cost.rtt_ms)
+        spent, every = display.duration(ms), self._every()
+        worked = f"~{display.duration(max(0.0, ms - rtt_ms))} + RTT {display.duration(rtt_ms)}"
         return chrome.Status(
             url,
             f"{systems} · {number}",
@@ -66,9 +73,16 @@ class Frame:
             f"{spent}/{every}",
         )
 
+    def _steady(self, name: str, ms: float) -> float:
+        """A time that trembles, as it was said last, until it is another one: each change is sent to the terminal."""
+        before = self._felt.get(name)
+        if before is None or ms > 2 * before + TREMBLE_MS or ms < before / 2 - TREMBLE_MS:
+            self._felt[name] = ms
+        return self._felt[name]
+
     def _every(self) -> str:
         """How long it is between two pictures, and why, where it is longer than asked for."""
-        ticker = self._held.ticker
+        ticker = self.cockpit.ticker
         if ticker.is_resting:
             return f"{ticker.interval_s * tick.RESTING:g} s, resting"
         is_wider = ticker.wait_s > ticker.interval_s * 1.05
@@ -76,16 +90,16 @@ class Frame:
 
     def on_app_blur(self) -> None:
         """The terminal is not in sight, where it tells."""
-        self._held.ticker.rest(True)
+        self.cockpit.ticker.rest(True)
 
     def on_app_focus(self) -> None:
         """It is again."""
-        self._held.ticker.rest(False)
+        self.cockpit.ticker.rest(False)
 
     def _strip(self, width: int) -> chrome.Sides:
-        if self._held.demo is None:
+        if self.cockpit.demo is None:
             return Content(), Content()
-        now = self._held.demo.status()
+        now = self.cockpit.demo.status()
         planned = f" of {display.count(now.planned, width=9)}" if now.planned else ""
         figures = [
             f"{now.workers} workers" + (f", {now.stalled} hang" if now.stalled else ""),
@@ -94,46 +108,69 @@ class Frame:
             f"{display.count(now.put, width=9)}{planned} put",
         ]
         alarm = "Redis is cut off" if now.is_cut else ""
-        return chrome.strip_line([*_strip_keys(self._held.demo.controls), ("d", "try")], figures, alarm, width)
+        return chrome.strip_line([*_strip_keys(self.cockpit.demo.controls), ("d", "try")], figures, alarm, width)
 
     def show_keys(self) -> None:
         """The footer, for what is under the cursor now."""
-        view = self._held.view
+        view = self.cockpit.view
         if view is None or not view.is_drawn:
             return
-        usable: list[chrome.Key] = []
-        rare: list[chrome.Key] = []  # verbs that take whichever job is next, which is a worker's business
-        grey: list[chrome.Key] = []
-        for key in keys.VERB_KEYS:
-            state = self._held.check_action("verb", (key,))
-            if state is not False:
-                verb = self._held.verb_for(key) or self._named(key)
-                group = (rare if verb.fixed else usable) if state else grey
-                group.append((keys.key(key), verb.label, bool(state)))
-        spell = plain.spelled if self._held.settings.is_ascii else str
-        looks = [
-            (spell(keys.key(look.id)), look.label, True)
-            for look in keys.LOOKS
-            if look.in_footer
-            and (not look.screens or view.NAME in look.screens)
-            and (look.id != "undo" or self._held.can_undo)
-        ]
-        width = self._held.size.width - 2
-        view.footer.show(chrome.keys_line([*usable, *looks[:-2], *rare, *grey], looks[-2:], self._mode(), width))
+        acting = {key: self.cockpit.check_action("verb", (key,)) for key in keys.VERB_KEYS}
+        verbs = {
+            key: self.cockpit.verb_for(key) or self._named(key) for key, state in acting.items() if state is not False
+        }
+        looks = [look for look in keys.footer_of(view.NAME) if self._is_of_use(look)]
+
+        def of_verbs(kind: str) -> list[chrome.Key]:
+            return [
+                (keys.key(key), verb.label, bool(acting[key]))
+                for key, verb in verbs.items()
+                if kind == ("grey" if not acting[key] else _kind(verb))
+            ]
+
+        def of_looks(*ids: str) -> list[chrome.Key]:
+            return [(self._spelled(look), look.label, True) for id in ids for look in looks if look.id == id]
+
+        own = of_looks(*(look.id for look in looks if look.id not in (*keys.NEAR, *keys.LAST)))
+        of_queue = of_verbs("queue")
+        is_list = view.NAME in keys.LISTS
+        middle = [*of_queue, *own] if view.NAME == "board" else [*own, *of_queue]
+        rare = [*of_verbs("way"), *(of_verbs("rare") if is_list else []), *(of_verbs("grey") if is_list else [])]
+        head = [*of_verbs("job"), *of_looks(*keys.NEAR), *middle, *rare]
+        width = self.cockpit.size.width - 2
+        view.footer.show(chrome.keys_line(head, of_looks(*keys.LAST), self._mode(), width))
+
+    def _is_of_use(self, look: keys.Look) -> bool:
+        """Whether a key that looks does something now."""
+        if look.id == "undo":
+            return self.cockpit.can_undo
+        return not look.action.startswith(("toggle_loop", "step_loop")) or (
+            not self.cockpit.is_read_only and bool(self.cockpit.loops)
+        )
+
+    def _spelled(self, look: keys.Look) -> str:
+        """Its key; as a word where the terminal has no sign for it."""
+        key = keys.key(look.id)
+        return plain.spelled(key) if self.cockpit.settings.is_ascii else key
 
     def _named(self, key: str) -> Verb:
         """What a key that can do nothing now is called: the first verb on it that this system has."""
-        ref = self._held.target().ref
-        system = self._held.layouts.get(ref.layout) if ref else None
+        ref = self.cockpit.target().ref
+        system = self.cockpit.layouts.get(ref.layout) if ref else None
         verbs = keys.verbs_of(key)
         return next((verb for verb in verbs if system is None or system.can(verb.name)), verbs[0])
 
     def _mode(self) -> Content:
-        if self._held.lost:
+        if self.cockpit.lost:
             return Content.styled("Redis is away: no changes", "$state-dead")
-        if self._held.is_read_only:
+        if self.cockpit.is_read_only:
             return Content.styled("read-only", "$state-ready")
-        return self._held.progress() or Content.styled(self._held.mode_words(), "$accented")
+        return self.cockpit.progress() or Content.styled(self.cockpit.mode_words(), "$accented")
+
+
+def _kind(verb: Verb) -> str:
+    """Where a verb stands in the footer: `rare` takes whichever job is next, `way` is another way to use a script."""
+    return "rare" if verb.fixed else "way" if verb.script else "queue" if verb.scope == "queue" else "job"
 
 
 def _strip_keys(controls: Iterable[keys.Control]) -> list[tuple[str, str]]:

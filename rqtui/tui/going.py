@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from textual.content import Content
 
-from rqtui import server
 from rqtui.tui import help, views
 from rqtui.tui.overview import Overview
+from rqtui.tui.part import Part
 from rqtui.tui.view import View
 
 if TYPE_CHECKING:
     from rqtui.model import Job, Ref
-    from rqtui.tui.app import Cockpit
 
 
-class Going:
+class Going(Part):
     """A mixin of the app."""
-
-    @property
-    def _goer(self) -> Cockpit:
-        return cast("Cockpit", self)
 
     def open_board(self, ref: Ref) -> None:
         """Shows the places of a queue."""
         from rqtui.tui.board import Board
 
-        self.go(Board(ref, self._goer.layouts[ref.layout]))
+        self.go(Board(ref, self.cockpit.layouts[ref.layout]))
 
     def open_job(self, ref: Ref, job: Job) -> None:
         """Shows a job."""
@@ -38,12 +33,12 @@ class Going:
 
     def go(self, view: View) -> None:
         """Shows a view on top of this one."""
-        self._goer.push_screen(view)
-        self._goer.call_after_refresh(self._opened)
+        self.cockpit.push_screen(view)
+        self.cockpit.call_after_refresh(self._opened)
 
     def _opened(self) -> None:
-        app, view = self._goer, self._goer.view
-        if view and not view._is_composed and view.call_after_refresh(self._opened):
+        app, view = self.cockpit, self.cockpit.view
+        if view and not view.is_composed and view.call_after_refresh(self._opened):
             return  # on a busy machine it stands a moment later
         if view and view.is_drawn:
             if app.snapshot:
@@ -57,7 +52,7 @@ class Going:
 
     async def action_back(self) -> None:
         """Stops a change of many jobs; else one step back; on the overview, nothing."""
-        app = self._goer
+        app = self.cockpit
         if app.stop_changes() or (app.view is not None and app.view.steps_back()):
             return
         if len([screen for screen in app.screen_stack if isinstance(screen, View)]) > 1:
@@ -66,14 +61,14 @@ class Going:
 
     async def action_quit_or_back(self) -> None:
         """One step back; on the overview, the end."""
-        if isinstance(self._goer.screen, Overview):
-            self._goer.exit()
+        if isinstance(self.cockpit.screen, Overview):
+            self.cockpit.exit()
         else:
             await self.action_back()
 
     def action_open_view(self, name: str) -> None:
         """Goes to one of the views in `views.VIEWS`; from one of them it takes its place, with the same queues."""
-        app, view = self._goer, self._goer.view
+        app, view = self.cockpit, self.cockpit.view
         if view is None or name == view.NAME or app.screen is not view:
             return
         made = views.make(name, view.scope())
@@ -87,19 +82,13 @@ class Going:
         """Every key, those that work here first."""
         from rqtui.tui.keypage import KeyPage
 
-        app = self._goer
+        app = self.cockpit
         name = app.view.NAME if app.view else ""
         controls = app.demo.controls if app.demo else ()
         app.push_screen(KeyPage(help.key_groups(name, controls, may_change=not app.is_read_only)))
 
-    def action_demo(self) -> None:
-        """What to try in this demo, and what to watch."""
-        demo = self._goer.demo
-        if demo:
-            page = help.demo_page(demo.scenario, server.mask(self._goer.settings.url))
-            self._show_page(f"demo: {demo.scenario.name}", lambda: page)
-
-    def _show_page(self, title: str, page: Callable[[], Content]) -> None:
+    def show_page(self, title: str, page: Callable[[], Content]) -> None:
+        """Shows some text that can be scrolled; `page` makes it anew for another width."""
         from rqtui.tui.dialogs import Pages
 
-        self._goer.push_screen(Pages(title, page(), page))
+        self.cockpit.push_screen(Pages(title, page(), page))

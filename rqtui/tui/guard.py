@@ -9,17 +9,20 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from textual.app import SystemCommand
+from textual.content import Content
 from textual.timer import Timer
 
-from rqtui import operations
+from rqtui import operations, server
 from rqtui.model import Outcome, Ref
 from rqtui.operations import Journal, Operation
 from rqtui.tui import display, happened, keys
+from rqtui.tui.part import Part
 
 if TYPE_CHECKING:
     from tempfile import TemporaryDirectory
@@ -27,30 +30,38 @@ if TYPE_CHECKING:
     from rqtui.engine import Engine
     from rqtui.tick import Answered
     from rqtui.tui.acts import Tally
-    from rqtui.tui.app import Cockpit
     from rqtui.undo import Keeper
 
 UNLOCKS = {"5m": 300.0, "15m": 900.0, "1h": 3600.0}
+SHORT = 500  # jobs: an undo of more shows how far it is
 _FAILED = ("error", "unknown", "not sent")
 
 
-class Guard:
+@dataclass(slots=True)
+class Undoing:
+    """An undo that goes on: of `total` jobs, a step after the other."""
+
+    operation: Operation
+    total: int
+    then: Callable[[Answered], None]
+    outcomes: list[Outcome] = field(default_factory=list)
+    is_stopped: bool = False
+
+
+class Guard(Part):
     """A mixin of the app."""
 
     journal: Journal
     keeper: Keeper | None
     _is_locked: bool
     _until_s: float  # by the clock on the wall, which goes on while a laptop sleeps; 0: for good
-    _undoing: Operation | None
+    _undoing: Undoing | None
     _lock_timer: Timer | None = None
 
-    @property
-    def _guarded(self) -> Cockpit:
-        return cast("Cockpit", self)
-
-    def _begin_guard(self) -> None:
-        """Called before anything is asked, and again for another Redis."""
-        app = self._guarded
+    def begin_session(self) -> None:
+        """As the settings say; what another Redis was changed by is of no use here."""
+        super().begin_session()
+        app = self.cockpit
         self._is_locked, self._until_s, self._undoing, self.keeper = app.settings.read_only, 0.0, None, None
         if self._lock_timer is not None:
             self._lock_timer.stop()
@@ -67,9 +78,9 @@ class Guard:
             return
         demo = self._folder_of_demo
         folder = Path(demo.name) if demo else operations.state_folder()
-        self.keeper = engine.keeper = Keeper(folder, self._guarded.settings.url)
+        self.keeper = engine.keeper = Keeper(folder, self.cockpit.settings.url)
         if self.keeper.problem:
-            self._guarded.say(f"Nothing can be undone: {self.keeper.problem}.", "warning")
+            self.cockpit.say(f"Nothing can be undone: {self.keeper.problem}.", "warning")
 
     def _close_record(self, verb: str, layout: str, queue: str) -> str:
         return self.keeper.close(verb, layout, queue) if self.keeper else ""
@@ -89,7 +100,7 @@ class Guard:
 
     def unlock(self, name: str) -> None:
         """Lets changes through for so long (a name of UNLOCKS), from now on."""
-        app, engine = self._guarded, self._guarded.engine
+        app, engine = self.cockpit, self.cockpit.engine
         if app.settings.read_only and not app.settings.may_unlock:
             app.say("This profile is read-only for good: its configuration says so.", "error")
             return
@@ -112,7 +123,7 @@ class Guard:
 
     def lock(self) -> None:
         """No more changes from now on; what was sent is answered."""
-        app = self._guarded
+        app = self.cockpit
         if self._is_locked:
             return
         self._is_locked, self._until_s = True, 0.0
@@ -121,6 +132,7 @@ class Guard:
             self._lock_timer = None
         if app.engine is not None:
             app.engine.read_only = True
+        app.stop_changes()
         app.ticker.cancel()
         app.withdraw_loops()
         self.journal.note("lock", "", "", answers={"read-only": 1})
@@ -132,13 +144,13 @@ class Guard:
             self.lock()
 
     def _show_mode(self) -> None:
-        self._guarded.show_header()
-        self._guarded.show_keys()
-        self._guarded.refresh_bindings()
+        self.cockpit.show_header()
+        self.cockpit.show_keys()
+        self.cockpit.refresh_bindings()
 
     def commands_of_the_guard(self) -> Iterable[SystemCommand]:
         """What the palette has for this."""
-        app = self._guarded
+        app = self.cockpit
         if app.settings.may_unlock or not app.settings.read_only:
             for name in UNLOCKS if app.settings.read_only or self._is_locked else ():
                 yield SystemCommand(f"unlock {name}", "let changes through for so long", partial(self.unlock, name))
@@ -147,11 +159,17 @@ class Guard:
         yield SystemCommand("export operations", "every change made here, as Markdown and JSON", self.export_operations)
 
     def note(self, tally: Tally, error: str, refs: Sequence[Ref]) -> None:
-        """Writes down a change that is over: an entry per verb and queue, with its undo record."""
+        """Writes down a change that is over: an entry per verb, be it of several queues, with its undo records."""
         told = self.keeper.told() if self.keeper else {}
-        over = {key: told[key] for key in told if key[1] in refs and not self._guarded._open.get(key)}
-        for (verb, ref), each in over.items():
-            self.journal.note(verb, ref.queue, ref.layout, each.ids, each.answers, error, count=each.count)
+        over = {key: told[key] for key in told if key[1] in refs and not self.cockpit.is_under_way(*key)}
+        for verb in dict.fromkeys(verb for verb, _ref in over):
+            done = {ref: each for (name, ref), each in over.items() if name == verb}
+            first, *others = done
+            records = [self._close_record(verb, ref.layout, ref.queue) for ref in done]
+            ids = [id for each in done.values() for id in each.ids]
+            answers = sum((each.answers for each in done.values()), Counter())
+            count, names = sum(each.count for each in done.values()), [ref.queue for ref in others]
+            self.journal.note(verb, first.queue, first.layout, ids, answers, error, records, count, names)
         if not over:
             ref = tally.ref
             self.journal.note(tally.verb, ref.queue, ref.layout, sorted(tally.ids), tally.words, error)
@@ -165,7 +183,7 @@ class Guard:
 
     def action_undo(self) -> None:
         """Takes back the last change made here, or the one under the cursor."""
-        app = self._guarded
+        app = self.cockpit
         pick: Callable[[], Operation | None] | None = getattr(app.view, "picked", None)
         able = (each for each in self.journal.operations if each.undo and not each.undone_at_ms)
         operation = pick() if pick else next(able, None)
@@ -184,33 +202,61 @@ class Guard:
         """Takes a change back; what became of it is told and written down."""
         from rqtui import revert
 
-        app, keeper = self._guarded, self.keeper
+        app, keeper = self.cockpit, self.keeper
         if keeper is None or app.engine is None or app.lost:
             app.say("No changes now, so no undo either.", "warning")
             return
-        self._undoing = operation
-        got: list[Outcome] = []
 
         def then(answered: Answered) -> None:
-            got.extend(answered.result or ())
+            if self._undoing is not going:
+                return  # of another Redis, which was left meanwhile
+            going.outcomes += answered.result or ()
             if answered.is_last:
-                self._undone(operation, got, answered.error)
+                self._undone(going, answered.error)
+            app.show_keys()
 
-        app.work(lambda engine: revert.reverted(engine, keeper.folder, operation.undo), then)
+        self._undoing = going = Undoing(operation, operation.count, then)
+        url = server.mask(app.settings.url)
+        app.work(lambda engine: revert.all_reverted(engine, keeper.folder, operation.undo, url), then)
+        app.show_keys()
 
-    def _undone(self, operation: Operation, outcomes: list[Outcome], error: str) -> None:
-        app = self._guarded
+    def stop_undo(self) -> bool:
+        """Ends the undo after the step under way; `z` goes on with the rest. False where no long one goes on."""
+        if self._undoing is None:
+            return False
+        self._undoing.is_stopped = True
+        self.cockpit.ticker.end_work(self._undoing.then)
+        return self._undoing.total > SHORT
+
+    def undo_progress(self) -> Content | None:
+        """How far the undo is; None where none goes on, or a short one."""
+        going = self._undoing
+        if going is None or going.total <= SHORT:
+            return None
+        done = display.count(len(going.outcomes), width=9) if going.outcomes else "0"
+        words = f"undo of {going.operation.verb} {done} of {display.count(going.total, width=9)}"
+        return Content.assemble((words, "$accented"), ("  Esc stops", "$muted"))
+
+    def _undone(self, going: Undoing, error: str) -> None:
+        app, operation, outcomes = self.cockpit, going.operation, going.outcomes
         self._undoing = None
+        if going.is_stopped and not error:
+            error = "stopped: z goes on with the rest"
         jobs = [outcome.id for outcome in outcomes if outcome.id]
         answers = Counter(outcome.text for outcome in outcomes)
-        made = self.journal.note("undo", operation.queue, operation.layout, jobs, answers, error)
+        queue, layout = operation.queue, operation.layout
+        made = self.journal.note("undo", queue, layout, jobs, answers, error, others=operation.others)
         is_whole = not error and not any(outcome.word in _FAILED for outcome in outcomes)
-        if is_whole:
-            self.journal.undone(operation.undo)
+        lacking = [outcome for outcome in outcomes if outcome.word == "no record"]
+        if lacking and len(lacking) == len(outcomes):
+            self.journal.without_undo(operation.undo)  # `z` goes on to the one before
+        elif is_whole:
+            self.journal.undone(*operation.undo)
         told = made.words() or "nothing was changed"
-        app.say(f"undo of {operation.verb} ({operation.queue}): {told}", "information" if is_whole else "error")
-        app.changes.append(happened.Entry(time.time(), "undo", operation.queue, display.safe(told)))
-        for view in app._views():
+        is_good = is_whole and not lacking
+        app.say(f"undo of {operation.verb} ({operation.where}): {told}", "information" if is_good else "error")
+        app.changes.append(happened.Entry(time.time(), "undo", operation.where, display.safe(told)))
+        for view in app.drawn_views():
             view.acted(jobs)
         app.ticker.refresh()
         app.look_again()
@@ -222,13 +268,13 @@ class Guard:
         try:
             page, _data = operations.export(self.journal.operations, Path.cwd())
         except OSError as error:
-            self._guarded.say(f"The operations cannot be written here: {error.strerror or error}.", "error")
+            self.cockpit.say(f"The operations cannot be written here: {error.strerror or error}.", "error")
             return
-        self._guarded.say(f"Written: {page.name} and .json, in {page.parent}")
+        self.cockpit.say(f"Written: {page.name} and .json, in {page.parent}")
 
     def denial(self, verb: str, ref: Ref | None) -> str:
         """Why a verb is refused on a queue; empty where it is not."""
-        engine = self._guarded.engine
+        engine = self.cockpit.engine
         return engine.denial(verb, ref) if engine and ref else ""
 
 

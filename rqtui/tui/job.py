@@ -58,7 +58,6 @@ class JobPage(View):
         self.ref = ref
         self._queue: Queue | None = None
         self._rate = Rate()
-        self._is_revealed = False
         self._now_ms = 0
         self._begin(job)
 
@@ -77,7 +76,7 @@ class JobPage(View):
         with Horizontal(id="job"):
             with VerticalScroll(id="job-left", classes="pane") as left:
                 left.border_title = Content(" job ")
-                yield Text("", id="job-properties")
+                yield Text(id="job-properties")
             yield LongText(id="job-right", classes="pane")
 
     def on_mount(self) -> None:
@@ -122,9 +121,9 @@ class JobPage(View):
         if self._is_gone:
             parts.insert(0, Content.styled("It is gone; this is how it was last seen.\n", "$state-reserved"))
         width = max(30, left.scrollable_content_region.width)
-        line = life.life_line(self.seen, width, self._now_ms, self._is_revealed)
+        line = life.life_line(self.seen, width, self._now_ms, self.is_revealed)
         parts += [Content(), line] if line else []
-        errors = life.errors(self.seen, self._is_revealed)
+        errors = life.errors(self.seen, self.is_revealed)
         parts += [errors] if errors else []
         self.query_one("#job-properties", Text).show(Content("\n").join(parts))
 
@@ -139,7 +138,7 @@ class JobPage(View):
             self._drawn, self._encoding = None, "omitted"
             right.show_lines(tuple(self._words_for_long()), _muted)
             return
-        wanted = _Drawn(body, self._viewer, self._is_revealed, right.content_size.width, display.secrets())
+        wanted = _Drawn(body, self._viewer, self.is_revealed, right.content_size.width, display.secrets())
         if wanted == self._drawn and self._lines:
             return
         self._drawn, self._lines = wanted, ("…",)
@@ -210,7 +209,7 @@ class JobPage(View):
 
     def action_reveal(self) -> None:
         """Shows what is masked, and back."""
-        self._is_revealed = not self._is_revealed
+        self.is_revealed = not self.is_revealed
         self._draw()
 
     def action_viewer(self) -> None:

@@ -45,8 +45,8 @@ class Control(Protocol):
     def text(self) -> str: ...
 
 
-_LISTS = ("overview", "board")
-_TABLES = (*_LISTS, "workers", "kinds", "errors", "error", "events", "operations")  # views whose middle is a table
+LISTS = ("overview", "board")
+_TABLES = (*LISTS, "workers", "kinds", "errors", "error", "events", "operations")  # views whose middle is a table
 _SORTED = ("overview", "workers", "kinds", "errors")
 LOOKS: tuple[Look, ...] = (
     Look("move", "j,k", "", "move", "down, up; the arrows too"),
@@ -109,7 +109,7 @@ LOOKS: tuple[Look, ...] = (
         "screen.freeze",
         "freeze",
         "let the rows stand while the counters run",
-        (*_LISTS, *_SORTED[1:], "events"),
+        (*LISTS, *_SORTED[1:], "events"),
     ),
     Look("next_failure", "n", "screen.next_failure", "next failure", "the next older failure", ("events",), True),
     Look("refresh", "r", "refresh_now", "refresh", "take a new picture now, look for new queues"),
@@ -120,6 +120,13 @@ LOOKS: tuple[Look, ...] = (
     Look("palette", "colon,ctrl+p", "command_palette", "palette", "every command, the rare ones too", (), True),
     Look("help", "question_mark", "help", "keys", "this page", (), True),
 )
+NEAR = ("filter", "search", "mark")  # in the footer right after the verbs of the row under the cursor
+LAST = ("undo", "palette", "help")  # there always, at the end; undo while there is something to undo
+_FOOTER_TOO = {  # looks that work everywhere and are the matter of one view
+    "loops": ("dispatcher", "reaper", "dispatch_step", "reap_step"),
+    "metrics": ("refresh",),
+    "redis": ("refresh",),
+}
 SHOWN = {
     "asterisk": "*",
     "left_square_bracket": "[",
@@ -209,6 +216,15 @@ def verbs_of(key: str) -> list[Verb]:
 def looks(*, with_demo: bool = False) -> list[Look]:
     """The keys that look, those of the demo only beside one."""
     return [look for look in LOOKS if with_demo or not look.in_demo]
+
+
+def footer_of(screen: str) -> list[Look]:
+    """The looks that the footer of a screen has, in the order of the table."""
+    return [
+        look
+        for look in LOOKS
+        if (look.in_footer and (not look.screens or screen in look.screens)) or look.id in _FOOTER_TOO.get(screen, ())
+    ]
 
 
 def shown(keys: str) -> str:

@@ -10,9 +10,13 @@ from collections.abc import Iterable, Sequence
 from rqtui.tui.lines import Lines
 from rqtui.tui.rows import Column, Id, Row, Window
 
+_ACTIONS = ("mark", "range", "mark_loaded", "unmark_all")
+
 
 class Marking(Lines, can_focus=True, inherit_bindings=False):
     """Lines with a cursor, some of which are marked."""
+
+    has_marks = True
 
     def __init__(
         self, columns: Sequence[Column], show_header: bool, ascii_only: bool, id: str | None, classes: str | None
@@ -23,6 +27,10 @@ class Marking(Lines, can_focus=True, inherit_bindings=False):
         self._held: Row | None = None  # the row under the cursor as last seen
         self._marks: dict[Id, None] = {}
         self._range_from: Id | None = None
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """The keys of marks are nobody's where nothing is done to several rows."""
+        return self.has_marks or action not in _ACTIONS
 
     def say_marks(self) -> None:
         """Other rows are marked now."""

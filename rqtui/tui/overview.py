@@ -13,7 +13,7 @@ from textual.widgets import Static
 from rqtui import filters
 from rqtui.errors import UsageError
 from rqtui.model import Focus, Queue, Rate, Ref, Snapshot
-from rqtui.tui import chrome, display, groups, happened, queues
+from rqtui.tui import chrome, display, groups, happened, keys, queues
 from rqtui.tui.groups import Group
 from rqtui.tui.rows import Piece, Row
 from rqtui.tui.table import Table
@@ -46,6 +46,7 @@ class Overview(View):
         self._unfolded: set[str] = set()
         self._known: dict[Ref, Queue] = {}
         self._rates: dict[Ref, Rate] = {}
+        self._rate = Rate()  # of all together, summed once per picture: the second line is asked for each second
         self._shown: list[Group] = []  # in their order; a queue that stands alone is a group without a prefix
         self._keys: dict[Ref, tuple[object, ...]] = {}
         self._by_id: dict[str, Ref | Group] = {}
@@ -58,7 +59,7 @@ class Overview(View):
 
     def compose_view(self) -> ComposeResult:
         """The table, which other systems are here, and what happened."""
-        yield Table(queues.columns(self._shape), empty=EMPTY, id="queues")
+        yield Table(queues.columns(self._shape), empty=EMPTY, id="queues", has_marks=False)
         yield Static("", id="unspoken", markup=False)
         with Static("", id="happened", classes="pane") as pane:
             pane.border_title = Content(" what happened ")
@@ -109,6 +110,7 @@ class Overview(View):
         known = {**self._known, **counted}
         self._known = {ref: known[ref] for ref in refs if ref in known}
         self._rates.update(snapshot.rates)
+        self._rate = groups.rate([self._rates[ref] for ref in self._known if ref in self._rates])
         if not self.is_frozen and self._is_out_of_order(refs, counted):
             self._order()
         self._draw(counted)
@@ -238,14 +240,14 @@ class Overview(View):
 
     def second_line(self, width: int) -> chrome.Sides:
         """What all queues do together, and the sort; while the rows stand, what came and went since."""
-        rates = [self._rates[ref] for ref in self._known if ref in self._rates]
-        number, found = len(self.cockpit.refs), sum(len(group.refs) for group in self._shown)
-        left = chrome.totals(number, groups.rate(rates), found if self.filter_text else None)
+        found = sum(len(group.refs) for group in self._shown) if self.filter_text else None
+        left = chrome.totals(len(self.cockpit.refs), self._rate, found)
         since = self._since(None)
         if since is None:
-            grouped = f'"{" groups on" if self._is_grouped else " groups"}'
-            rights = (f"{grouped}   s sort: {self.sort}", f"s sort: {self.sort}", f"s: {self.sort}", "")
-            return chrome.first_that_fits([(left, Content.styled(words, "$muted")) for words in rights], width)
+            grouped = chrome.hint(keys.key("group"), "groups on" if self._is_grouped else "groups")
+            sort = chrome.hint(keys.key("sort"), f"sort: {self.sort}")
+            rights = (Content("   ").join([grouped, sort]), sort, Content())
+            return chrome.first_that_fits([(left, right) for right in rights], width)
         age = display.age((time.time() - self._frozen_s) * 1000)
         ran = Content.assemble((f"in {age}  ", "$muted"), (f"+{since.came} −{since.went}", "b $accented"))
         return left, ran

@@ -19,6 +19,7 @@ from textual.screen import Screen
 
 from rqtui.errors import RqtuiError, UsageError
 from rqtui.tui import display, keys, theme
+from rqtui.tui.part import Part
 
 if TYPE_CHECKING:
     from rqtui.tui.app import Cockpit
@@ -104,14 +105,10 @@ def _form(word: Word) -> Content:
     return Content.assemble(word.name, (f" {word.takes}", "$muted"))
 
 
-class Palette:
+class Palette(Part):
     """A mixin of the app."""
 
     COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {Commands}
-
-    @property
-    def _painter(self) -> Cockpit:
-        return cast("Cockpit", self)
 
     def get_system_commands(self, _screen: Screen[Any]) -> Iterable[SystemCommand]:
         """Every command: verbs of what is under the cursor first, then looks and views, then the rest."""
@@ -119,7 +116,7 @@ class Palette:
             yield SystemCommand(*command[:3])
 
     def _commands(self) -> Iterator[Command]:
-        app = self._painter
+        app = self.cockpit
         for verb, summary in app.offered():
             yield verb.name, summary, partial(self._begin, verb)
         yield from self._looks()
@@ -129,11 +126,11 @@ class Palette:
         yield "quit", "stop rqtui", app.exit
 
     def _begin(self, verb: Verb) -> None:
-        self._painter.begin(verb, self._painter.target(), is_chosen=True)
+        self.cockpit.begin(verb, self.cockpit.target(), is_chosen=True)
 
     def _looks(self) -> Iterator[Command]:
         """Every key that looks and works here, by its name."""
-        app = self._painter
+        app = self.cockpit
         name = app.view.NAME if app.view else ""
         for look in keys.LOOKS:
             is_here = not look.screens or name in look.screens
@@ -143,7 +140,7 @@ class Palette:
                 yield _name(look), said, partial(self._do, look.action)
 
     def _do(self, action: str) -> None:
-        self._painter.call_later(self._painter.run_action, action)
+        self.cockpit.call_later(self.cockpit.run_action, action)
 
     def words(self) -> list[Word]:
         """Every word that takes an argument."""
@@ -156,7 +153,7 @@ class Palette:
 
     def words_of_the_palette(self) -> Iterator[Word]:
         """The words that belong to no other part."""
-        app = self._painter
+        app = self.cockpit
         yield Word("interval", "a time, as in 5s", "how often the picture is taken anew", self._interval)
         yield Word("theme", "a name", "other colours", self._theme, lambda: sorted(app.available_themes))
         yield Word("filter", "an expression", "show only what fits, as / does", self._filter)
@@ -166,26 +163,26 @@ class Palette:
     def _interval(self, argument: str) -> None:
         from rqtui.durations import parse
 
-        self._painter.set_interval_s(parse(argument, "the interval") / 1000)
+        self.cockpit.set_interval_s(parse(argument, "the interval") / 1000)
 
     def _theme(self, argument: str) -> None:
-        if argument not in self._painter.available_themes:
+        if argument not in self.cockpit.available_themes:
             raise UsageError(f'there is none called "{argument}".')
-        self._painter.theme = argument
+        self.cockpit.theme = argument
 
     def _filter(self, argument: str) -> None:
-        view = self._painter.view
+        view = self.cockpit.view
         if view is None or not view.FILTER_HINT:
             raise UsageError("there is nothing to filter on this screen.")
         view.hold_filter(argument)
 
     def _queues(self) -> list[str]:
         """The queues by name, with their system where two have one name."""
-        names = Counter(ref.queue for ref in self._painter.refs)
-        return sorted(str(ref) if names[ref.queue] > 1 else ref.queue for ref in self._painter.refs)
+        names = Counter(ref.queue for ref in self.cockpit.refs)
+        return sorted(str(ref) if names[ref.queue] > 1 else ref.queue for ref in self.cockpit.refs)
 
     def _queue(self, argument: str) -> None:
-        app = self._painter
+        app = self.cockpit
         ref = next((ref for ref in app.refs if argument in (str(ref), ref.queue)), None)
         if ref is None:
             raise UsageError(f'no queue "{argument}" was seen here.')
@@ -199,15 +196,15 @@ class Palette:
     def _view(self, argument: str) -> None:
         if argument not in self._views_there():
             raise UsageError(f'there is none called "{argument}"; there are: {", ".join(self._views_there())}.')
-        self._painter.action_open_view(argument)
+        self.cockpit.action_open_view(argument)
 
     def on_theme_chosen(self, name: str) -> None:
         """Another theme was chosen: says what keeps it."""
-        settings = self._painter.settings
-        if name in (settings.theme or theme.DARK, theme.ANSI if self._painter.is_colourless else ""):
+        settings = self.cockpit.settings
+        if name in (settings.theme or theme.DARK, theme.ANSI if self.cockpit.is_colourless else ""):
             return
         where = f"[profiles.{settings.profile}] of " if settings.profile else ""
-        self._painter.say(
+        self.cockpit.say(
             f'To keep these colours, write  theme = "{name}"  into {where}{settings.config or "the config file"}.'
         )
 

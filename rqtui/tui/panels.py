@@ -60,7 +60,7 @@ def _server(report: Report) -> tuple[Line, ...]:
     replicas = report.number("connected_slaves")
     role = server.role or "not known"
     if server.role == "primary" and replicas is not None:
-        role = f"primary, {replicas} {'replica' if replicas == 1 else 'replicas'}"
+        role = f"primary, {display.numbered(replicas, 'replica')}"
     if server.role == "replica":
         role = f"replica of {info.get('master_host', '?')}, link {info.get('master_link_status', '?')}"
     skew_s = (report.skew_ms or 0) / 1000

@@ -81,3 +81,6 @@ class Ascii(LineFilter):
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         """The same segments, in ASCII."""
         return [Segment(ascii_of(text), style, control) for text, style, control in segments]
+
+
+ASCII = Ascii()

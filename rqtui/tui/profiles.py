@@ -1,8 +1,7 @@
 """Profiles: the part of the app that goes over to another Redis while the screen stands.
 
 A switch ends the ticker and the loops, forgets what was seen, marked and counted of the old Redis, and begins anew on
-the overview. Messages of the old ticker that still come are not heard. A part of the app with something to forget
-defines `forget_connection`.
+the overview (`begin_session` of every part). Messages of the old ticker that still come are not heard.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from textual.binding import Binding
 from textual.content import Content
@@ -20,31 +19,26 @@ from textual.dom import DOMNode
 from rqtui import config, in_force, server
 from rqtui.config import Config
 from rqtui.errors import RqtuiError, UsageError
-from rqtui.model import Focus
 from rqtui.settings import DEFAULT_URL, Settings
 from rqtui.tui import keys, theme
 from rqtui.tui.overview import Overview
 from rqtui.tui.palette import Command, Word
+from rqtui.tui.part import Part
 
 if TYPE_CHECKING:
     from rqtui.scenarios.run import Run
-    from rqtui.tui.app import Cockpit
 
 MOST_OF_A_PATH = 44  # letters of it in a toast
 
 
-class Profiles:
+class Profiles(Part):
     """A mixin of the app."""
 
     _clashes_told: frozenset[str] = frozenset()
 
-    @property
-    def _switcher(self) -> Cockpit:
-        return cast("Cockpit", self)
-
     def commands_of_profiles(self) -> Iterator[Command]:
         """A command per profile of the config file, as it is now."""
-        file, here = self._config(), self._switcher.settings.profile
+        file, here = self._config(), self.cockpit.settings.profile
         for name, profile in sorted(file.profiles.items() if file else ()):
             if name != here:
                 url = server.mask(str(profile.get("url", "")))
@@ -56,7 +50,7 @@ class Profiles:
 
     def _config(self) -> Config | None:
         """The config file as it is now, if it can be read."""
-        where = self._switcher.settings.config
+        where = self.cockpit.settings.config
         try:
             return config.read(Path(where), Path(where).read_text("utf-8")) if where else None
         except (OSError, UnicodeDecodeError):
@@ -64,7 +58,7 @@ class Profiles:
 
     def go_to_profile(self, name: str) -> None:
         """Goes over to a profile; says why where that cannot be."""
-        app, file = self._switcher, self._config()
+        app, file = self.cockpit, self._config()
         if file is None or name not in file.profiles:
             self.warn(f'There is no profile "{name}" in {app.settings.config or "any config file"}.')
             return
@@ -83,13 +77,13 @@ class Profiles:
 
     def go_to_url(self, url: str) -> None:
         """Goes over to another Redis, which is of no profile; what was forbidden stays forbidden."""
-        self.switch_to(replace(self._switcher.settings, url=url, profile="", badge=""), server.mask(url))
+        self.switch_to(replace(self.cockpit.settings, url=url, profile="", badge=""), server.mask(url))
 
     def switch_to(self, settings: Settings, where: str = "", demo: Run | None = None) -> None:
         """Goes over to other settings, asking first while a change of many jobs runs. `where` names them in a toast."""
         from rqtui.tui.app import make_engine
 
-        app = self._switcher
+        app = self.cockpit
         try:
             make_engine(settings)  # nothing is sent
         except RqtuiError as error:
@@ -110,25 +104,14 @@ class Profiles:
         app.push_screen(question, decided)
 
     def _switch(self, settings: Settings, where: str, demo: Run | None) -> None:
-        app = self._switcher
+        app = self.cockpit
         app.stop_changes()
         app.ticker.stop(0)  # not waited for: a step may be under way on a slow link
         for loop in app.loops.values():
             loop.stop(0)
-        app.settings, app.demo = settings, demo
-        app.engine, app.layouts, app.refs = None, {}, []
-        app.snapshot, app.lost, app._pictured = None, None, Focus()
-        app.changes.clear()
-        app._set_calm(settings.is_calm)
-        for part in type(app).__mro__:
-            if forget := part.__dict__.get("forget_connection"):
-                forget(app)
-        app._begin_changes()
-        app._begin_guard()
-        app._begin_serving(demo is not None)
+        app.settings, app.demo, app.serves_foreign = settings, demo, demo is not None
+        app.begin_session()
         app.ticker = app.make_ticker(settings.interval_s)
-        for binding in keys.demo_bindings(demo.controls) if demo else ():
-            app._bindings.key_to_bindings.setdefault(binding.key, []).append(binding)
         while len(app.screen_stack) > 1:
             app.pop_screen()
         if not app.screen._result_callbacks:  # Textual's own first screen was never pushed, and cannot be switched
@@ -141,23 +124,23 @@ class Profiles:
 
     def warn(self, words: str, severity: str = "error") -> None:
         """A sentence about the config file, which stays for a while. A long path is shortened: a toast would cut it."""
-        path = self._switcher.settings.config
+        path = self.cockpit.settings.config
         short = str(Path(path)).replace(str(Path.home()), "~", 1)
         short = short if len(short) <= MOST_OF_A_PATH else f"…/{Path(path).name}"
-        self._switcher.say(words.replace(path, short) if path else words, severity, timeout=20)
+        self.cockpit.say(words.replace(path, short) if path else words, severity, timeout=20)
 
     def tell_config(self) -> None:
         """What is wrong in the config file, and what is worth a word about it."""
-        for problem in self._switcher.settings.problems:
+        for problem in self.cockpit.settings.problems:
             self.warn(problem)
-        for note in self._switcher.settings.notes:
+        for note in self.cockpit.settings.notes:
             self.warn(note, "warning")
 
     # -- keys and colours of the file ---------------------------------------------------------------------------------
 
     def use_keymap(self) -> None:
         """Gives the bindings the keys of the config file; a wish that cannot be granted is told."""
-        app = self._switcher
+        app = self.cockpit
         app.theme_changed_signal.subscribe(app, lambda chosen: app.on_theme_chosen(chosen.name))
         keys.take({})
         if not app.settings.keymap:
@@ -175,11 +158,11 @@ class Profiles:
         names = ", ".join(sorted(f"{keys.shown(each.key)} ({each.description})" for each in clashed))
         if names not in self._clashes_told:  # Textual asks anew with every key
             self._clashes_told |= {names}
-            self._switcher.say(f"keymap: these keys do something else now: {names}.", "warning")
+            self.cockpit.say(f"keymap: these keys do something else now: {names}.", "warning")
 
     def show_theme(self, name: str) -> None:
         """Takes other colours, unless NO_COLOR forbids colours."""
-        app = self._switcher
+        app = self.cockpit
         if not app.is_colourless and name in app.available_themes:
             app.theme = name
 

@@ -124,7 +124,7 @@ def _size(plan: Plan, speed: float | None) -> list[str | tuple[str, str]]:
 
 def jobs(number: int) -> str:
     """`1 job`, `12 400 jobs`."""
-    return f"{display.count(number, width=12)} job" + ("" if number == 1 else "s")
+    return display.numbered(number, "job", 12)
 
 
 def about(seconds: float) -> str:

@@ -60,7 +60,7 @@ def columns(shape: Shape) -> tuple[Column, ...]:
         for state in State
     )
     return (
-        Column("queue", "queue", 12 if shape.is_narrow else 15, weight=2, style="strong"),
+        Column("queue", "queue", 15, weight=2, style="strong"),
         *(() if shape.is_one_system else (Column("layout", "system", 12, drop=9, style="muted"),)),
         *numbers,
         Column("share", "states" if shape.bar > SHARE else "share", shape.bar, drop=7),
@@ -68,7 +68,7 @@ def columns(shape: Shape) -> tuple[Column, ...]:
         Column("spark", "trend", SPARK, drop=10, style="muted"),
         Column("oldest", "oldest", 6, align="right", drop=4, style="muted"),
         Column("workers", "wrk" if shape.is_narrow else "workers", 3 if shape.is_narrow else 7, align="right", drop=6),
-        Column("verdict", "verdict", 24, weight=5),
+        Column("verdict", "verdict", 21 if shape.is_narrow else 24, weight=5),
     )
 
 

@@ -17,7 +17,7 @@ from textual.content import Content
 from rqtui import filters, tick
 from rqtui.errors import UsageError
 from rqtui.model import Focus, Job, Ref, Snapshot
-from rqtui.tui import chrome, display
+from rqtui.tui import chrome, display, keys
 from rqtui.tui.rows import Column, Piece, Row
 from rqtui.tui.table import Table
 from rqtui.tui.view import View
@@ -142,7 +142,7 @@ class Reported(View):
     def compose_view(self) -> ComposeResult:
         """The table."""
         is_ascii = self.cockpit.settings.is_ascii
-        yield Table(self.columns(), empty="looking …", id="report", ascii_only=is_ascii)
+        yield Table(self.columns(), empty="looking …", id="report", has_marks=False, ascii_only=is_ascii)
 
     def on_mount(self) -> None:
         """The keys go to the table."""
@@ -255,14 +255,10 @@ class Reported(View):
 
 def sides(left: Content, sort: str, is_narrow: bool) -> Iterator[chrome.Sides]:
     """A second line with the keys of the view, as many as have room."""
-    widen = ('"', " all queues   ") if is_narrow else ("", "")
-    yield (
-        left,
-        Content.assemble(
-            (widen[0], "$accented"), (widen[1], "$muted"), ("s", "$accented"), (f" sort: {sort}", "$muted")
-        ),
-    )
-    yield left, Content.assemble(("s", "$accented"), (f" sort: {sort}", "$muted"))
+    sorted_by = chrome.hint(keys.key("sort"), f"sort: {sort}")
+    if is_narrow:
+        yield left, Content("   ").join([chrome.hint(keys.key("widen"), "all queues"), sorted_by])
+    yield left, sorted_by
     yield left, Content()
 
 

@@ -103,8 +103,10 @@ class Table(Marking, can_focus=True, inherit_bindings=False):
         ascii_only: bool = False,
         id: str | None = None,
         classes: str | None = None,
+        has_marks: bool = True,
     ) -> None:
         super().__init__(columns, show_header, ascii_only, id, classes)
+        self.has_marks = has_marks
         self.empty = empty
         """The sentence of an empty list; it says what to press."""
         self.page_size = page_size

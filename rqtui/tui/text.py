@@ -8,28 +8,44 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from textual.app import RenderResult
 from textual.content import Content
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.visual import Visual
-from textual.widgets import Static
+from textual.widget import Widget
 
 from rqtui.tui import display
 
 _MOST_MATCHES = 10_000
 
 
-class Text(Static):
-    """A text as high as it is."""
+class Text(Widget):
+    """A text as high as it is; of one that stays as high only the lines that changed are drawn again."""
 
+    DEFAULT_CSS = "Text { height: auto; }"
     _shown = Content()
 
     def show(self, text: Content) -> None:
         """Draws this."""
-        if not text.is_same(self._shown):
-            self._shown = text
-            self.update(text)
+        if text.is_same(self._shown):
+            return
+        width = self.size.width
+        before, now = (self._drawn(each, width) if width else [] for each in (self._shown, text))
+        self._shown = text
+        if not now or len(before) != len(now):
+            self.refresh(layout=True)
+        else:
+            changed = [y for y, line in enumerate(now) if line != before[y]]
+            self.refresh(*(Region(0, y, width, 1) for y in changed))
+
+    def _drawn(self, text: Content, width: int) -> list[Strip]:
+        return Visual.to_strips(self, text, width, None, self.visual_style)
+
+    def render(self) -> RenderResult:
+        """The text."""
+        return self._shown
 
 
 class Match(NamedTuple):

@@ -13,8 +13,6 @@ from textual.app import App
 from textual.color import Color
 from textual.theme import Theme
 
-from rqtui.model import State
-
 DARK, LIGHT, ANSI = "rqtui", "rqtui-light", "rqtui-ansi"
 
 
@@ -172,8 +170,3 @@ THEMES = (
     _theme(LIGHT, _LIGHT_COLOURS, dark=False),
     _theme(ANSI, _ANSI_COLOURS, dark=True, ansi=True),
 )
-
-
-def state_style(state: State) -> str:
-    """The style name (for `Table` cells and titles) of a state's hue."""
-    return f"state-{state.value}"

@@ -41,6 +41,7 @@ class Target:
     state: State | None = None  # of the place
     workers: tuple[str, ...] = ()  # for the verbs of workers
     filter: str = ""  # the expression, where `jobs` are all that it was found to let through
+    looked: int = 0  # of a long place: how many were looked at for that, where it was not looked through; 0: all were
 
     @property
     def is_held(self) -> bool:
@@ -56,11 +57,12 @@ class View(Screen[None]):
     NAME: ClassVar[str] = ""
     FILTER_HINT: ClassVar[str] = ""  # what `/` can look for here; empty: nothing
     is_frozen = False
+    is_revealed = False  # whether secrets are shown in clear
     filter_text = ""
 
     def __init__(self) -> None:
         super().__init__()
-        self._is_composed = False
+        self.is_composed = False
         self._focused_before: Widget | None = None
         self._focused_when_large: Widget | None = None
         self.header, self.footer, self.strip = Header(), Footer(), Strip()
@@ -75,7 +77,7 @@ class View(Screen[None]):
     @property
     def is_drawn(self) -> bool:
         """Whether its widgets are there: not yet before they are mounted, not any more while the program ends."""
-        return self._is_composed and self.header in self.children
+        return self.is_composed and self.header in self.children
 
     def compose(self) -> ComposeResult:
         """Header, the view itself, a sentence for the time without data, a demo's strip, footer."""
@@ -90,7 +92,7 @@ class View(Screen[None]):
 
     def on_mount(self) -> None:
         """From now on it can be drawn into."""
-        self._is_composed = True
+        self.is_composed = True
         self.check_size()
 
     def on_resize(self, _event: Resize) -> None:

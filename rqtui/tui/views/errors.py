@@ -100,7 +100,7 @@ class Errors(Reported):
         number = len(self.groups())
         silent = self.report.silent if self.report else ()
         return (
-            Piece(f"{display.count(number)} {'error' if number == 1 else 'errors'}", "strong"),
+            Piece(display.numbered(number, "error", 7), "strong"),
             Piece("   dead ", "muted"),
             Piece(self._count(dead), "state-dead" if dead else ""),
             Piece("   to be tried again ", "muted"),

@@ -39,7 +39,7 @@ class Events(View):
 
     def __init__(self, refs: tuple[Ref, ...]) -> None:
         super().__init__()
-        self._refs = refs
+        self._given, self._refs = refs, refs
         self._kept: deque[Event] = deque(maxlen=KEPT)  # the newest first
         self._waiting: list[Event] = []  # that came while the rows stand still, the oldest first
         self._feeds: dict[Ref, Feed] = {}
@@ -58,8 +58,13 @@ class Events(View):
 
     def compose_view(self) -> ComposeResult:
         """The table."""
+        self._refs = self._given or tuple(self.cockpit.refs)
         yield Table(
-            columns(len(self._refs) > 1), empty="looking …", id="events", ascii_only=self.cockpit.settings.is_ascii
+            columns(len(self._refs) > 1),
+            empty="looking …",
+            id="events",
+            ascii_only=self.cockpit.settings.is_ascii,
+            has_marks=False,
         )
 
     def on_mount(self) -> None:
@@ -166,7 +171,7 @@ class Events(View):
 
     def _nothing(self) -> str:
         if not self._refs:
-            return "no queue is chosen: Esc, then f on a queue"
+            return "no queues yet: Esc, then N adds a job"
         if not self._told:
             return f"{self._refs[0].layout} records no events; what this screen and its loops do there appears here"
         if self.filter_text:
@@ -221,7 +226,7 @@ class Events(View):
 
     def scope(self) -> tuple[Ref, ...]:
         """The same queues."""
-        return self._refs
+        return self._given
 
     def target(self) -> Target:
         """The queue of the event under the cursor, else the only one."""

@@ -99,7 +99,7 @@ class Kinds(Reported):
         number = len({kind.name for kind in found})
         silent = self.report.silent if self.report else ()
         return (
-            Piece(f"{number} {'kind' if number == 1 else 'kinds'} of job", "strong"),
+            Piece(f"{display.numbered(number, 'kind')} of job", "strong"),
             Piece("   jobs ", "muted"),
             Piece(self._count(sum(kind.count for kind in found))),
             Piece("   failed ", "muted"),

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from itertools import chain, repeat
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
 from textual.containers import Container
@@ -17,18 +18,16 @@ from textual.content import Content
 from textual.events import Resize
 from textual.widgets import Static
 
-from rqtui.errors import RqtuiError
-from rqtui.layout import Layout, targets
-from rqtui.model import Focus, Job, PageWish, Queue, Ref, Snapshot, State
-from rqtui.server import translated
+from rqtui.layout import Layout
+from rqtui.model import Focus, PageWish, Queue, Ref, Snapshot
+from rqtui.reports import loops as report
+from rqtui.reports.loops import LOOPS, Coming
 from rqtui.tui import chrome, display
 from rqtui.tui.rows import Cell, Column, Piece, Row
-from rqtui.tui.served import LOOPS
 from rqtui.tui.table import Table
 from rqtui.tui.view import Target, View
 
 if TYPE_CHECKING:
-    from rqtui.engine import Engine
     from rqtui.loops import Loop, Round, Step
     from rqtui.tick import Answered
 
@@ -39,13 +38,13 @@ STEPS = 200  # that are listed
 ELSEWHERE_S = 10.0  # between two looks for loops of others
 WIDE = 140  # cells of a terminal, from which on the tables stand side by side
 LOW = 20  # rows of a terminal, below which the steps have no room
+CELLS = (20, 12, 13, 18)  # of a loop's first words, so that those of both stand under each other
 ID = 12  # cells of an id: its end, which tells generated ones apart
-TAKES = {"dispatch": State.SCHEDULED, "reap": State.RESERVED}
 
 _NEXT = (
     Column("when", "when", 9, align="right"),
-    Column("loop", "loop", 8, style="accented"),
-    Column("queue", "queue", 7, weight=2, style="strong", drop=1),
+    Column("loop", "loop", 8),
+    Column("queue", "queue", 7, weight=4, style="strong", drop=1),
     Column("id", "id", ID),
     Column("worker", "worker", 8, weight=2, drop=3, style="muted"),
     Column("tried", "tried", 5, align="right", drop=2),
@@ -53,21 +52,12 @@ _NEXT = (
 )
 _STEPS = (
     Column("time", "time", 8, style="muted"),
-    Column("loop", "loop", 8, style="accented"),
+    Column("loop", "loop", 8),
     Column("queue", "queue", 10, weight=2, style="strong"),
     Column("moved", "moved", 6, align="right"),
     Column("ms", "took", 7, align="right", drop=1, style="muted"),
     Column("values", "answer", 14, weight=4, drop=2),
 )
-
-
-class Coming(NamedTuple):
-    """A job that a loop takes, in `in_ms` from now (negative: it is late)."""
-
-    in_ms: int
-    verb: str
-    ref: Ref
-    job: Job
 
 
 class Loops(View):
@@ -78,7 +68,8 @@ class Loops(View):
     Loops #states { height: 4; padding: 0 1; }
     Loops #tables { layout: vertical; height: 1fr; }
     Loops #tables.-wide { layout: horizontal; }
-    Loops #tables.-wide Table { width: 1fr; height: 1fr; }
+    Loops #tables.-wide Table { width: 5fr; height: 1fr; }
+    Loops #tables.-wide #steps { width: 4fr; }
     """
     EMPTY: ClassVar[str] = "no job is due and no lease runs: nothing to take"
 
@@ -96,8 +87,13 @@ class Loops(View):
         with Static("", id="states", classes="pane") as pane:
             pane.border_title = Content(" loops ")
         with Container(id="tables"):
-            yield Table(_NEXT, empty=self.EMPTY, id="next")
-            yield Table(_STEPS, empty="moved nothing yet: < and > make one step, , and . switch them", id="steps")
+            yield Table(_NEXT, empty=self.EMPTY, id="next", has_marks=False)
+            yield Table(
+                _STEPS,
+                empty="moved nothing yet: < and > make one step, , and . switch them",
+                id="steps",
+                has_marks=False,
+            )
 
     def on_mount(self) -> None:
         """The keys go to whom they take next."""
@@ -130,20 +126,12 @@ class Loops(View):
     def focus_wish(self, refs: list[Ref]) -> Focus:
         """The heads of its queues and of those that are nearest; the counts of these, and of others in turn."""
         mine = [ref for ref in self.refs if ref in refs][:QUEUES]
-        heads = list(dict.fromkeys(head for verb in LOOPS for head in self._heads(verb, mine)))
+        layouts = self.cockpit.layouts
+        heads = [head for verb in LOOPS for head in report.heads(verb, self._queues, layouts, QUEUES, mine)]
+        heads = list(dict.fromkeys(heads))
         turn = [refs[(self._turn + step) % len(refs)] for step in range(min(AT_ONCE, len(refs)))]
         counted = dict.fromkeys([*mine, *(ref for ref, _place in heads), *turn])
         return Focus(tuple(counted), tuple(PageWish(ref, place, 0, HEAD) for ref, place in heads))
-
-    def _heads(self, verb: str, mine: list[Ref]) -> Iterator[tuple[Ref, str]]:
-        """The queues with the next jobs for a loop, its own first, and the places where they stand."""
-        soon = {ref: _next_ms(verb, queue) for ref, queue in self._queues.items()}
-        near = sorted((ms, str(ref), ref) for ref, ms in soon.items() if ms is not None)
-        waiting = [ref for ref in mine if soon.get(ref) is not None]
-        for ref in dict.fromkeys([*waiting, *(ref for _ms, _name, ref in near[:QUEUES])]):
-            layout = self.cockpit.layouts[ref.layout]
-            if layout.can(verb):
-                yield from ((ref, place.name) for place in layout.places if place.state is TAKES[verb])
 
     def show(self, snapshot: Snapshot) -> None:
         """Draws the states, whom they take next, and what they did."""
@@ -152,7 +140,7 @@ class Loops(View):
         counted = {Ref(queue.layout, queue.name): queue for queue in snapshot.queues}
         self._queues = {ref: queue for ref, queue in {**self._queues, **counted}.items() if ref in set(refs)}
         self._turn = (self._turn + AT_ONCE) % len(refs) if len(refs) > AT_ONCE else 0
-        coming = sorted(_coming(snapshot), key=lambda each: each.in_ms)
+        coming = sorted(report.coming(snapshot), key=lambda each: each.in_ms)
         layouts = self.cockpit.layouts
         self._table("next").update([_next_row(each, layouts[each.ref.layout]) for each in coming])
         self._table("next").set_title(Piece(" whom they take next ", "strong"))
@@ -161,7 +149,7 @@ class Loops(View):
             self.look_again()  # now it is known which heads to look at
         if time.monotonic() - self._asked_s > ELSEWHERE_S:
             self._asked_s = time.monotonic()
-            self.cockpit.ask(_named_connections, self._heard)
+            self.cockpit.ask(report.connections, self._heard)
 
     def _heard(self, answered: Answered) -> None:
         if self.is_drawn:
@@ -192,23 +180,28 @@ class Loops(View):
         """A line: whether it runs and how fast, what it takes at once, how late it is, what comes, what went wrong."""
         rounds = list(loop.rounds)
         last = rounds[-1] if rounds else None
-        due = [ms for queue in self._queues.values() if (ms := _next_ms(verb, queue)) is not None]
+        due = [ms for queue in self._queues.values() if (ms := report.next_ms(verb, queue)) is not None]
         nearest = min(due, default=None)
         key, step = (",", "<") if verb == "dispatch" else (".", ">")
-        facts = [
-            ("late", display.age(-nearest) if nearest is not None and nearest <= -1000 else display.ZERO),
-            ("next", display.age(nearest) if nearest is not None and nearest > 0 else display.ZERO),
+        is_late = nearest is not None and nearest <= -1000
+        late = f"{display.age(-nearest)} late" if nearest is not None and is_late else "nothing late"
+        facts = [Content.styled(late, "$state-dead" if is_late else "$muted")]
+        none = "nothing due" if verb == "dispatch" else "no lease runs"
+        is_near = nearest is not None and nearest > 0
+        facts += [
+            _fact("next in", display.age(nearest)) if is_near else Content.styled("" if is_late else none, "$muted")
         ]
-        facts += [("batch", str(last.batch))] if last and last.batch else []
         if last and is_on:
-            facts.append(("backs off" if last.error else "rests", f"{last.wait_s:.1f} s"))
-        others = self._elsewhere.get(f"rqtui-{LOOPS[verb]}", 0) - (1 if rounds and any(r.at_s for r in rounds) else 0)
-        if others > 0:
-            facts.append(("elsewhere", str(others)))
+            facts.append(
+                _fact("tries again after" if last.error else "looks every", display.duration(last.wait_s * 1000))
+            )
+        facts += [_fact("at most", f"{last.batch} at once")] if last and last.batch else []
+        others = self._elsewhere.get(verb, 0) - (loop.is_running and any(r.at_s for r in rounds))
+        facts += [_fact("running elsewhere", str(others))] if others > 0 else []
         failed = sum(bool(done.error) or any(step.error for step in done.steps) for done in rounds)
-        pieces = [chrome.loop_words(verb, loop, is_on, False)]
-        pieces += [Content.styled(f"{failed} failed", "$state-dead")] if failed else []
-        pieces += [Content.assemble((f"{name} ", "$muted"), value) for name, value in facts]
+        facts = [*([Content.styled(f"{failed} failed", "$state-dead")] if failed else []), *facts]
+        pieces = [chrome.loop_words(f"{verb:<8}", loop, is_on, False), *facts]
+        pieces = [_padded(piece, cells) for piece, cells in zip(pieces, chain(CELLS, repeat(0)), strict=False)]
         switch = " stop  " if is_on else " start  "
         keys = Content.assemble((key, "b $accented"), (switch, "$muted"), (step, "b $accented"), (" step", "$muted"))
         shorter = ((Content("   ").join(pieces[:most]), keys) for most in range(len(pieces), 0, -1))
@@ -237,18 +230,12 @@ class Loops(View):
             self.cockpit.open_board(Ref(layout, queue))
 
 
-def _next_ms(verb: str, queue: Queue) -> int | None:
-    return queue.next_due_ms if verb == "dispatch" else queue.next_expiry_ms
+def _fact(name: str, value: str) -> Content:
+    return Content.assemble((f"{name} ", "$muted"), value)
 
 
-def _coming(snapshot: Snapshot) -> Iterator[Coming]:
-    """The jobs at the heads that were looked at, each with its time."""
-    for page in snapshot.pages:
-        for job in page.jobs:
-            verb = "reap" if job.state is State.RESERVED else "dispatch"
-            at_ms = job.deadline_ms if verb == "reap" else job.due_ms
-            if at_ms is not None:
-                yield Coming(at_ms - snapshot.taken_ms, verb, Ref(page.layout, page.queue), job)
+def _padded(piece: Content, cells: int) -> Content:
+    return Content.assemble(piece, " " * max(0, cells - piece.cell_length))
 
 
 def _next_row(coming: Coming, layout: Layout) -> Row:
@@ -262,18 +249,15 @@ def _next_row(coming: Coming, layout: Layout) -> Row:
         display.job_id(job.id, ID),
         display.safe(job.worker) or display.ZERO,
         tried,
-        becomes(coming.verb, job, layout),
+        _goal(coming, layout),
     )
     return Row(f"{coming.ref.layout}\0{coming.ref.queue}\0{coming.verb}{job.id!r}", cells)
 
 
-def becomes(verb: str, job: Job, layout: Layout) -> Piece:
-    """Where a job goes when the loop takes it: back, or to the dead ones when its attempts are used up."""
-    places = [place for place in targets(layout.script(verb)) if place]
-    is_over = job.cancelled or (verb == "reap" and job.max_attempts is not None and job.attempts >= job.max_attempts)
-    if is_over and "dead" in places:
-        return Piece("dead", "state-dead")
-    return Piece(places[0], f"state-{layout.place(places[0]).state}") if places else Piece("gone", "muted")
+def _goal(coming: Coming, layout: Layout) -> Piece:
+    """Where the job goes when the loop takes it."""
+    place = report.becomes(coming.verb, coming.job, layout)
+    return Piece(place, f"state-{layout.place(place).state}") if place else Piece("gone", "muted")
 
 
 def _steps(loops: dict[str, Loop]) -> Iterator[tuple[Step, Round, str]]:
@@ -299,13 +283,3 @@ def _step_row(step: Step, done: Round, verb: str) -> Row:
         Piece(display.safe(step.error), "critical") if step.error else Piece(answer, "muted"),
     )
     return Row(f"{verb}\0{step.at_s}\0{step.ref}", cells)
-
-
-def _named_connections(engine: Engine) -> dict[str, int]:
-    """How many connections have a loop's name; none where the server does not tell."""
-    try:
-        with translated():
-            named = [str(client.get("name", "")) for client in engine.client.client_list()]
-    except RqtuiError:
-        return {}
-    return {name: named.count(name) for name in {f"rqtui-{loop}" for loop in LOOPS.values()}}

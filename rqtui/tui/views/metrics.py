@@ -122,8 +122,9 @@ class Metrics(View):
 
     def __init__(self, refs: tuple[Ref, ...]) -> None:
         super().__init__()
-        self._refs = refs[:QUEUES]
-        self._left_out = len(refs) - len(self._refs)
+        self._given = refs
+        self._refs: tuple[Ref, ...] = ()
+        self._left_out = 0
         self._range = 0
         self._drawn_ms = 0
         self._loaded = 0  # minutes that were fetched, or are being
@@ -135,6 +136,8 @@ class Metrics(View):
 
     def compose_view(self) -> ComposeResult:
         """The plots."""
+        asked = self._given or tuple(self.cockpit.refs)
+        self._refs, self._left_out = asked[:QUEUES], max(0, len(asked) - QUEUES)
         ascii_only = self.cockpit.settings.is_ascii
         with Grid(id="plots"):
             for name in ("throughput", "depth", "failures", "wait"):
@@ -293,7 +296,7 @@ class Metrics(View):
         if len(self._refs) == 1:
             name = display.elide_middle(display.safe(self._refs[0].queue), max(12, width // 3))
         else:
-            name = f"{len(self._refs)} queues together" if self._refs else "no queue is chosen"
+            name = f"{len(self._refs)} queues together" if self._refs else "no queues yet"
         counted = len(self._counting)
         lacking = (
             ""
@@ -311,7 +314,7 @@ class Metrics(View):
 
     def scope(self) -> tuple[Ref, ...]:
         """The same queues."""
-        return self._refs
+        return self._given
 
     def target(self) -> Target:
         """The queue, where it is one."""

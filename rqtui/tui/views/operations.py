@@ -47,7 +47,7 @@ class Operations(View):
 
     def compose_view(self) -> ComposeResult:
         """The table."""
-        yield Table(COLUMNS, empty=_EMPTY, id="operations", ascii_only=self.cockpit.settings.is_ascii)
+        yield Table(COLUMNS, empty=_EMPTY, id="operations", has_marks=False, ascii_only=self.cockpit.settings.is_ascii)
 
     def on_mount(self) -> None:
         """The keys go to the table; what other sessions did is read once."""
@@ -99,7 +99,7 @@ class Operations(View):
         journal = self.cockpit.journal
         made = journal.operations
         able = sum(bool(each.undo) and not each.undone_at_ms for each in made)
-        of = "1 change" if len(made) == 1 else f"{display.count(len(made), width=9)} changes" if made else "no change"
+        of = display.numbered(len(made), "change")
         undo = f"{display.count(able, width=9)} can be undone" if able else "nothing to undo"
         words = f"{of} in this session · {undo}"
         problem = journal.problem
@@ -143,8 +143,8 @@ class Operations(View):
         """All ids and answers of one."""
         operation = self._shown.get(str(event.id))
         if operation is not None:
-            title = f"{safe(operation.verb)} {safe(operation.queue)}".strip()
-            self.cockpit._show_page(title, lambda: page(operation))
+            title = f"{safe(operation.verb)} {safe(operation.where)}".strip()
+            self.cockpit.show_page(title, lambda: page(operation))
 
 
 def page(operation: Operation) -> Content:
@@ -154,7 +154,7 @@ def page(operation: Operation) -> Content:
         ("who", operation.who),
         ("Redis", operation.url + (f" (profile {operation.profile})" if operation.profile else "")),
         ("what", operation.verb),
-        ("queue", f"{operation.queue} ({operation.layout})" if operation.queue else ""),
+        ("queue", f"{', '.join([operation.queue, *operation.others])} ({operation.layout})" if operation.queue else ""),
         ("undo", operations.undo_word(operation)),
         ("error", operation.error),
     ]
@@ -179,7 +179,7 @@ def _row(key: str, operation: Operation, is_mine: bool) -> Row:
     cells = (
         display.clock(operation.at_ms),
         Piece(safe(operation.verb), style),
-        safe(operation.queue),
+        safe(operation.where),
         display.count(operation.count),
         safe(operation.words()),
         Piece(undo, hue),
@@ -189,4 +189,5 @@ def _row(key: str, operation: Operation, is_mine: bool) -> Row:
 
 def _haystack(operation: Operation) -> str:
     ids = " ".join(id.decode("utf-8", "replace") for id in operation.ids)
-    return f"{operation.verb} {operation.queue} {operation.layout} {operation.words()} {ids}".casefold()
+    queues = " ".join([operation.queue, *operation.others])
+    return f"{operation.verb} {queues} {operation.layout} {operation.words()} {ids}".casefold()

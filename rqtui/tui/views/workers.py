@@ -75,7 +75,7 @@ class Workers(View):
     def compose_view(self) -> ComposeResult:
         """The table."""
         is_ascii = self.cockpit.settings.is_ascii
-        yield Table(self._columns(), empty="looking …", id="workers", ascii_only=is_ascii)
+        yield Table(self._columns(), empty="looking …", id="workers", has_marks=False, ascii_only=is_ascii)
 
     def on_mount(self) -> None:
         """The keys go to the table."""
@@ -216,14 +216,14 @@ class Workers(View):
         stuck = sum(len(seat.jobs) for seat in troubled)
         number = len(self._seats)
         left = Content.assemble(
-            (f"{display.count(number) if number else 'no'} {'worker' if number == 1 else 'workers'}", "b $strong"),
+            (display.numbered(number, "worker", 7), "b $strong"),
             ("   running ", "$muted"),
             (display.count(running), "$state-ready" if running else "$data"),
             ("   hold ", "$muted"),
             (display.count(held), "$state-reserved" if held else "$data"),
             ("   silent ", "$muted"),
             (display.count(len(troubled)), "$state-dead" if troubled else "$data"),
-            (f" with {stuck} {'job' if stuck == 1 else 'jobs'}" if stuck else "", "$state-dead"),
+            (f" with {display.numbered(stuck, 'job')}" if stuck else "", "$state-dead"),
         )
         return chrome.first_that_fits(sides(left, self.sort, bool(self.refs)), width)
 

@@ -1,0 +1,46 @@
+"""The tour can be followed: the keys that `docs/tour.md` names are pressed in its demo, and show what it says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from screens import Screen, on_screen
+
+from rqtui.embedded import embedded
+from rqtui.scenarios import make_run, scenario
+from rqtui.settings import Settings
+from rqtui.tui.app import Cockpit
+
+TOUR = Path(__file__).parent.parent / "docs" / "tour.md"
+STEP = re.compile(r"<!-- press: (?P<keys>.+?) \| shows: (?P<words>.+?) -->")
+
+
+def steps() -> list[tuple[list[str], list[str]]]:
+    """(keys, words that are then on the screen or in a toast) of each step."""
+    return [(found["keys"].split(), found["words"].split(", ")) for found in STEP.finditer(TOUR.read_text())]
+
+
+def test_every_command_of_the_tour_is_one() -> None:
+    from rqtui.cli import application
+
+    named = {command.name for command in application().registered_commands}
+    said = {words.split()[0] for words in re.findall(r"^rqtui ([a-z].*)$", TOUR.read_text(), re.MULTILINE)}
+    assert said and said <= named | {"demo"}
+
+
+@pytest.mark.slow
+@on_screen
+async def test_the_tour_can_be_followed_key_by_key() -> None:
+    with embedded("auto") as server, make_run(scenario("poison"), server.url, 1, server.pid) as play:
+        app = Cockpit(Settings(server.url, ("native",)), play, open_queue="orders", interval_s=0.25)
+        async with app.run_test(size=(80, 24), notifications=True) as pilot:
+            it = Screen(app, pilot)
+            await it.until_shown("orders", "1 scheduled")
+            for keys, words in steps():
+                await it.press(*keys)
+                await it.until(
+                    lambda words=words: all(w in it.text() or any(w in told for told in it.toasts) for w in words),
+                    f"{keys}: {words}",
+                )
