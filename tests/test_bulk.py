@@ -80,10 +80,10 @@ def test_act_dry_run_prints_the_same_counts_and_changes_nothing(url: str, seeded
         {"error": "KeyError: 'user'", "count": 1},
     ]
     assert plan["by_place"] == [{"place": "dead", "count": 4}]
-    assert plan["undo"] == "z undoes it"
+    assert plan["undo"] == "rqtui undo takes it back"
     assert client.dump(seeded.engine.layouts["native"].keys("mail")["dead"]) == before  # type: ignore[attr-defined]
     words = shell(url, "act", "requeue", "mail", "--place", "dead", "--all", "--dry-run")
-    assert "TimeoutError: smtp #" in words.out and "dry run: 4 jobs; z undoes it" in words.err
+    assert "TimeoutError: smtp #" in words.out and "dry run: 4 jobs; rqtui undo takes it back" in words.err
 
 
 # ── on the screen ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -257,6 +257,7 @@ def test_the_shell_asks_a_guarded_profile_for_the_queues_name(
     monkeypatch.setattr(sys, "stdin", terminal)
     asked = (
         Session(Settings(is_guarded=True)),
+        seeded.engine,
         Request(seeded.ref),
         seeded.engine.layouts["native"].script("delete"),
         3,

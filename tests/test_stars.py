@@ -59,4 +59,4 @@ def test_a_star_is_shown_by_a_kept_picture_and_used_by_a_test(star: str) -> None
 
 
 def test_the_least_rights_of_a_viewer_look_as_they_did(url: str) -> None:
-    same_as_kept("acl-viewer", shell(url, "acl", "viewer").out.rstrip("\n"))
+    same_as_kept("acl-viewer", shell(url, "acl", "viewer", "mail").out.rstrip("\n"))

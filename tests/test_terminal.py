@@ -30,7 +30,9 @@ class Terminal:
 
     def __init__(self, width: int, height: int) -> None:
         self._name = f"rqtui-test-{os.getpid()}-{time.monotonic_ns()}"
-        shell = f"env PYTHONPATH={shlex.quote(str(ROOT))} PS1='$ ' bash --norc --noprofile"
+        # pytest imports readline, which sets LINES and COLUMNS: who has these does not notice a new size.
+        unset = "-u LINES -u COLUMNS"
+        shell = f"env {unset} PYTHONPATH={shlex.quote(str(ROOT))} PS1='$ ' bash --norc --noprofile"
         self._tmux("-f", "/dev/null", "new-session", "-d", "-x", str(width), "-y", str(height), shell)
 
     def keys(self, *keys: str) -> None:

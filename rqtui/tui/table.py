@@ -239,7 +239,9 @@ class Table(Marking, can_focus=True, inherit_bindings=False):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Esc is the table's only while a range is open; else the screen gets it."""
-        return self._range_from is not None if action == "end_range" else True
+        if action == "end_range":
+            return self._range_from is not None
+        return super().check_action(action, parameters)
 
     def on_click(self, event: events.Click) -> None:
         offset = event.get_content_offset(self)
