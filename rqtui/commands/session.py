@@ -231,8 +231,7 @@ def guarded(work: Callable[[], int | None], failure: int | None = None, given: d
         sys.stdout.flush()
         return code
     except BrokenPipeError:
-        # Who read us has seen enough (`| head`). Python would complain again when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        _forget_stdout()  # who read us has seen enough (`| head`)
         return DONE
     except KeyboardInterrupt:
         output.say("interrupted.")
@@ -245,6 +244,8 @@ def guarded(work: Callable[[], int | None], failure: int | None = None, given: d
     except OSError as error:
         if is_debug:
             raise
+        if not error.filename:
+            _forget_stdout()
         what = f"{error.filename} cannot be used" if error.filename else "what this command prints cannot be written"
         output.say(f"{what}: {error.strerror or error}. What was changed stays changed.")
         return failure or REFUSED
@@ -253,6 +254,11 @@ def guarded(work: Callable[[], int | None], failure: int | None = None, given: d
             raise
         output.say(f"this should not happen: {type(error).__name__}: {error}. With --debug it says where.")
         return failure or REFUSED
+
+
+def _forget_stdout() -> None:
+    """What is left to be written goes nowhere: Python would complain again, and exit 120, when it flushes at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def exit_code(error: errors.RqtuiError) -> int:
