@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from rqtui.errors import RqtuiError
-from rqtui.layout import Layout, targets
 from rqtui.model import Focus, Job, PageWish, Queue, Ref, Snapshot, State
 from rqtui.server import translated
 
 if TYPE_CHECKING:
     from rqtui.engine import Engine
+    from rqtui.layout import Layout
 
 LOOPS = {"dispatch": "dispatcher", "reap": "reaper"}
 TAKES = {"dispatch": State.SCHEDULED, "reap": State.RESERVED}
@@ -112,6 +112,8 @@ def becomes(verb: str, job: Job, layout: Layout) -> str:
 
     Empty: it leaves the queue.
     """
+    from rqtui.layout import targets  # late: the app knows LOOPS before its first picture
+
     places = [place for place in targets(layout.script(verb)) if place]
     is_over = job.cancelled or (verb == "reap" and job.max_attempts is not None and job.attempts >= job.max_attempts)
     if is_over and "dead" in places:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from rqtui import ids
-from rqtui.layout import targets
 from rqtui.model import Outcome, Ref
 from rqtui.tui import display, keys
 from rqtui.tui.view import Target
@@ -107,6 +106,8 @@ def fields(system: Layout, verb: Verb) -> tuple[Field, ...]:
 
 def with_drip(system: Layout, verb: Verb, fields: tuple[Field, ...]) -> tuple[Field, ...]:
     """A form of many jobs: where they are to run again it may go by drips."""
+    from rqtui.layout import targets  # late, as all that knows scripts
+
     runs = "ready" in {system.place(place).state for place in targets(system.script(verb.script or verb.name))}
     return fields if not runs or any(each.kind == "rate" for each in fields) else (*fields, *DRIP)
 

@@ -16,7 +16,6 @@ from rqtui import server, tick
 from rqtui.drip import Brake
 from rqtui.errors import UsageError
 from rqtui.model import Job, Ref
-from rqtui.reports import plans
 from rqtui.tui import acts, display, questions
 from rqtui.tui.part import Part
 from rqtui.tui.view import Target
@@ -24,6 +23,7 @@ from rqtui.verbs import DRIP, Verb, verb
 
 if TYPE_CHECKING:
     from rqtui.engine import Engine
+    from rqtui.reports import plans
     from rqtui.tui.dialogs import Given, Values
 
 _DRIPS = frozenset(field.name for field in DRIP)
@@ -55,6 +55,8 @@ class Choice:
 
     def plan(self, engine: Engine) -> Iterator[plans.Plan]:
         """Its dry run; on the engine's thread."""
+        from rqtui.reports import plans  # late: with it come the engine and undo
+
         return plans.of_place(engine, self.refs[0], self.place) if self.place else plans.of_jobs(engine, self.chosen)
 
 
@@ -106,7 +108,7 @@ class Bulk(Part):
         )
 
         def planned(answered: tick.Answered) -> None:
-            if isinstance(answered.result, plans.Plan):
+            if answered.result is not None:
                 dialog.show_lines(self._lines(choice, answered.result))
             elif answered.error:
                 dialog.show_lines([*self._lines(choice, None)[:-1], _failed(answered.error)])

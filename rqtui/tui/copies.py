@@ -11,15 +11,17 @@ import json
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from rqtui.layout import Layout
 from rqtui.model import Job
 from rqtui.reports import jobs as documents
 from rqtui.tui import display
 from rqtui.tui.body import is_secret
 from rqtui.tui.rows import Cell, Column, Row, pieces_of
+
+if TYPE_CHECKING:
+    from rqtui.layout import Layout
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from textual.content import Content
 
-from rqtui import undo
-from rqtui.layout import Layout
 from rqtui.model import Ref
-from rqtui.reports.plans import Plan
 from rqtui.tui import display
 from rqtui.tui.view import Target
 from rqtui.verbs import Verb
+
+if TYPE_CHECKING:
+    from rqtui.layout import Layout
+    from rqtui.reports.plans import Plan
 
 _LABEL = 8  # cells of the word that says what a line is about
 _ROWS = 4  # errors, and queues, of a dry run
@@ -84,6 +86,8 @@ def undo_words(system: Layout, verb: Verb, count: int = 0, place: str = "", prob
     """Whether `z` takes it back, in words; nothing where a question makes no sense. `problem` is the keeper's."""
     if verb.name == "enqueue" or verb.scope == "worker" or verb.script == "enqueue":
         return ""
+    from rqtui import undo  # late: nobody asks before the first picture
+
     return undo.words(system, verb.script or verb.name, count, place, problem)
 
 
