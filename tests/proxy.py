@@ -23,7 +23,7 @@ FAULTS = (
     "cut before",  # the request is not forwarded, the connection is closed
     "lose reply",  # the request is forwarded and answered, the answer is thrown away, the connection is closed
     "half reply",  # the first half of the answer arrives, then the connection is closed
-    "swallow",  # the request is not forwarded and nothing is said; the connection stays open
+    "swallow",  # this request and all that follow on its connection are not forwarded, nothing is said; it stays open
 )
 
 
@@ -171,6 +171,7 @@ class _Link:
     def __init__(self, proxy: Proxy, client: socket.socket, server: socket.socket) -> None:
         self.proxy, self.client, self.server = proxy, client, server
         self.reply_fault = ""
+        self.is_silent = False  # TCP loses nothing in between: after a swallowed request nothing arrives any more
         self.to_server, self.to_client = _Late(server, proxy), _Late(client, proxy)
         for end in (client, server):
             end.settimeout(None)
@@ -206,7 +207,8 @@ class _Link:
         fault = self.proxy._strike(command)
         if fault == "cut before":
             return False
-        if fault == "swallow":
+        self.is_silent = self.is_silent or fault == "swallow"
+        if self.is_silent:
             return True
         if self.proxy.delay_s:
             time.sleep(self.proxy.delay_s)

@@ -1,0 +1,293 @@
+"""The processes of a history: `python -m faults.actors KIND OPTIONS`, OPTIONS being a JSON object.
+
+Each runs until SIGTERM, and then ends with 0; whatever else ends it is a finding. They choose by a random source of
+their own, seeded by the conductor, and note in the history what they ask for and what they are told.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from faults.history import History
+
+from rqtui import layouts
+from rqtui.client import Queue
+from rqtui.engine import Engine
+from rqtui.errors import RqtuiError, ServerError
+from rqtui.job import Job
+from rqtui.loops import Loop, mover
+from rqtui.model import Focus, PageWish, Ref
+from rqtui.server import connect
+from rqtui.tick import Ticker
+
+TTR_S = 0.6
+TRIES = 3  # of a put or an ack whose answer was an error
+
+
+class Actor:
+    """What the kinds share: names, the random source, the history, and when to stop."""
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        given = SimpleNamespace(**options)
+        self.name, self.url, self.queues, self.most = given.name, given.url, given.queues, given.most
+        self.chance = random.Random(given.seed)
+        self.history = History(Path(given.history), given.name)
+        self.stop = threading.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self.stop.set())
+
+    def queue(self) -> Queue:
+        """One of the queues."""
+        return Queue(self.chance.choice(self.queues), self.url)
+
+    def rest(self, seconds: float) -> None:
+        """Waits about so long, or until the end."""
+        self.stop.wait(seconds * self.chance.uniform(0.5, 1.5))
+
+
+def produce(actor: Actor) -> None:
+    """Puts `most` jobs with ids of its own, one by one and many at once, due now and later, some refused."""
+    chance, made = actor.chance, 0
+    queues = {name: Queue(name, actor.url) for name in actor.queues}
+    while made < actor.most and not actor.stop.is_set():
+        queue = queues[chance.choice(actor.queues)]
+        items = [_item(chance, f"{actor.name}:{made + n}") for n in range(chance.choice((1, 1, 2, 5, 20)))]
+        made += len(items)
+        if chance.random() < 0.05:
+            items[-1]["priority"] = 99_999  # refuses the whole batch
+            _put(actor, queue, items)
+        else:
+            for _try in range(TRIES):
+                if _put(actor, queue, items) or actor.stop.is_set():
+                    break
+                actor.rest(0.3)
+        actor.rest(0.12)
+    actor.stop.wait()
+
+
+def _item(chance: random.Random, id: str) -> dict[str, Any]:
+    item: dict[str, Any] = {"id": id, "body": {"id": id}, "priority": chance.choice((0, 0, 0, 0, -5, 7))}
+    if chance.random() < 0.3:
+        item["delay"] = chance.uniform(0.05, 2)
+    if chance.random() < 0.05:
+        item["body"] = "x" * 6000  # stands in `bodies`
+    return item
+
+
+def _put(actor: Actor, queue: Queue, items: Sequence[dict[str, Any]]) -> bool:
+    def ask() -> list[str]:
+        if len(items) == 1:
+            return [queue.put(**items[0]).word]
+        return [put.word for put in queue.put_many(items)]
+
+    ids = [item["id"] for item in items]
+    return actor.history.call("put", ask, lambda words: {"words": words}, queue=queue.name, ids=ids) is not None
+
+
+def consume(actor: Actor) -> None:
+    """Runs what `Queue.consume` hands out; acks, fails, gives back, takes long."""
+    queue, open_jobs = actor.queue(), list[tuple[Job, str]]()
+    batch = actor.chance.choice((1, 10, 100))
+    for job in queue.consumer(ttr=TTR_S, batch=batch, worker=actor.name, stop=actor.stop):
+        verb = _drawn(actor)
+        with contextlib.suppress(RqtuiError), job:
+            _begin(actor, job)
+            actor.stop.wait(_length_s(actor))
+            _end(actor, job, verb)
+            if verb == "reject":
+                raise ValueError("fails now and then")
+            if verb == "release":
+                job.settle_later("release")
+        open_jobs = _told(actor, [*open_jobs, (job, verb)])
+    _told(actor, open_jobs)
+
+
+def lease(actor: Actor) -> None:
+    """Reserves a few by hand and settles them by hand, in one call each."""
+    queue = actor.queue()
+    while not actor.stop.is_set():
+        count = actor.chance.choice((1, 1, 3, 10))
+        jobs = actor.history.call(
+            "reserve",
+            lambda count=count: queue.reserve(count, ttr=TTR_S, worker=actor.name),
+            lambda jobs: {"leases": [[job.id, job.token, job.attempt, job.max_attempts] for job in jobs]},
+            queue=queue.name,
+            ttr_s=TTR_S,
+        )
+        for job in jobs or ():
+            verb = _drawn(actor)
+            _begin(actor, job)
+            time.sleep(_length_s(actor) / 4)
+            _end(actor, job, verb)
+            _settle(actor, job, verb)
+        if not jobs:
+            actor.rest(0.1)
+
+
+def _settle(actor: Actor, job: Job, verb: str) -> None:
+    settle = {"ack": job.ack, "reject": lambda: job.reject("fails now and then"), "release": job.release}[verb]
+    for _try in range(TRIES):
+        try:
+            _settled(actor, job, verb, settle())
+            return
+        except ServerError:
+            actor.rest(0.2)
+
+
+def _drawn(actor: Actor) -> str:
+    return actor.chance.choices(("ack", "reject", "release"), (88, 8, 4))[0]
+
+
+def _length_s(actor: Actor) -> float:
+    return actor.chance.choices((0.0, 0.005, 0.05, 2 * TTR_S), (500, 400, 95, 5))[0]
+
+
+def _begin(actor: Actor, job: Job) -> None:
+    since = job.until_s - job.ttr_ms / 1000
+    actor.history.note("begin", **_named(job), most=job.max_attempts, since=since, ttr_s=job.ttr_ms / 1000)
+
+
+def _end(actor: Actor, job: Job, verb: str) -> None:
+    actor.history.note("end", **_named(job), verb=verb)
+
+
+def _settled(actor: Actor, job: Job, verb: str, word: str) -> None:
+    actor.history.note("settled", **_named(job), verb=verb, word=word)
+
+
+def _told(actor: Actor, jobs: Sequence[tuple[Job, str]]) -> list[tuple[Job, str]]:
+    """Notes those whose outcome is known now; the others."""
+    for job, verb in jobs:
+        if job.outcome not in ("", "sent"):
+            _settled(actor, job, verb, job.outcome)
+    return [(job, verb) for job, verb in jobs if job.outcome in ("", "sent")]
+
+
+def _named(job: Job) -> dict[str, Any]:
+    return {"queue": job.queue, "id": job.id, "token": job.token, "attempt": job.attempt}
+
+
+def look(actor: Actor) -> None:
+    """The engine room of a screen: pictures of all queues and a page, a dispatcher and a reaper."""
+    refs = [Ref("native", name) for name in actor.queues]
+    loops = [
+        Loop(verb, mover(verb, connect(actor.url), {"native": layouts.make("native")}, lambda: refs, every_s=0.2))
+        for verb in ("dispatch", "reap")
+    ]
+    ticker = Ticker(lambda: Engine(connect(actor.url), [layouts.make("native")]), lambda _message: None, 0.3)
+    ticker.start()
+    for loop in loops:
+        loop.start()
+    while not actor.stop.is_set():
+        place = actor.chance.choice(("scheduled", "ready", "reserved", "dead"))
+        ticker.look_next_at(Focus(queues=tuple(refs), pages=(PageWish(actor.chance.choice(refs), place),)))
+        actor.rest(0.5)
+        names = {thread.name for thread in threading.enumerate()}
+        alive = "rqtui-ticker" in names and all(loop.is_running for loop in loops)
+        actor.history.note("look", alive=alive)
+    for thread in (ticker, *loops):
+        thread.stop()
+
+
+def operate(actor: Actor) -> None:
+    """An operator at the engine: any verb on a few jobs that stand where it takes them from."""
+    engine = Engine(connect(actor.url), [layouts.make("native")])
+    while not actor.stop.is_set():
+        ref = Ref("native", actor.chance.choice(actor.queues))
+        verb, place, form = actor.chance.choice(_VERBS)
+        with contextlib.suppress(ServerError):
+            jobs = [*engine.page(ref, place, 0, 20).jobs]
+            chosen = actor.chance.sample(jobs, min(len(jobs), actor.chance.choice((1, 1, 3))))
+            if chosen or not place:
+                actor.history.call(
+                    "act",
+                    lambda verb=verb, ref=ref, chosen=chosen, form=form: engine.act(verb, ref, chosen, form),
+                    lambda outcomes: {"words": [outcome.word for outcome in outcomes]},
+                    queue=ref.queue,
+                    verb=verb,
+                    ids=[job.id.decode() for job in chosen],
+                )
+        actor.rest(0.08)
+
+
+_VERBS: Sequence[tuple[str, str, dict[str, object]]] = (
+    ("requeue", "dead", {}),
+    ("delete", "dead", {}),
+    ("delete", "ready", {}),
+    ("kill", "ready", {"reason": "an operator says so"}),
+    ("kill", "reserved", {"reason": "an operator says so", "force": True}),
+    ("promote", "scheduled", {}),
+    ("reschedule", "scheduled", {"delay_ms": 300}),
+    ("reschedule", "ready", {"delay_ms": 300}),
+    ("reprioritise", "ready", {"priority": 3}),
+    ("release", "reserved", {}),
+    ("reject", "reserved", {"error": "an operator says so"}),
+    ("cancel", "reserved", {}),
+)
+
+
+def command(actor: Actor) -> None:
+    """A person at the command line: `rqtui put` and `rqtui act`, a process each."""
+    made = 0
+    while not actor.stop.is_set():
+        queue, verb = actor.chance.choice(actor.queues), actor.chance.choice(("put", "put", "requeue", "pause"))
+        id = f"{actor.name}:{made}"
+        made += 1
+        if verb == "put":
+            words = [
+                "put",
+                queue,
+                '{"by": "hand"}',
+                "--id",
+                id,
+                "--delay",
+                actor.chance.choice(("0", "500ms")),
+                "--json",
+            ]
+            actor.history.call("put", lambda words=words: _rqtui(actor, words), _words, queue=queue, ids=[id])
+        elif verb == "requeue":
+            words = ["act", verb, queue, "--place", "dead", "--all", "--yes", "--json"]
+            fields = {"queue": queue, "verb": verb, "ids": []}
+            actor.history.call("act", lambda words=words: _rqtui(actor, words), lambda _: {}, **fields)
+        else:
+            for each in ("pause", "resume"):
+                with contextlib.suppress(ServerError):
+                    _rqtui(actor, ["act", each, queue, "--yes", "--json"])
+        actor.rest(0.5)
+
+
+def _rqtui(actor: Actor, words: Sequence[str]) -> dict[str, Any]:
+    ran = subprocess.run([sys.executable, "-m", "rqtui", "-u", actor.url, *words], capture_output=True, text=True)
+    if ran.returncode == 0:
+        return dict(json.loads(ran.stdout))
+    if ran.returncode not in (1, 3) or "Traceback" in ran.stderr:
+        raise RuntimeError(f"rqtui {' '.join(words)} ended with {ran.returncode}: {ran.stderr}")
+    raise ServerError(ran.stderr)
+
+
+def _words(document: Mapping[str, Any]) -> dict[str, Any]:
+    return {"words": [result["word"] for result in document["results"]]}
+
+
+KINDS: Mapping[str, Callable[[Actor], None]] = {
+    "produce": produce,
+    "consume": consume,
+    "lease": lease,
+    "look": look,
+    "operate": operate,
+    "command": command,
+}
+
+if __name__ == "__main__":
+    KINDS[sys.argv[1]](Actor(json.loads(sys.argv[2])))
