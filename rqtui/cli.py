@@ -67,11 +67,13 @@ def _open_closed_streams() -> None:
 def _screen(url: str | None = None) -> int:
     """`rqtui` and `rqtui URL`, with nothing else on the command line."""
     from rqtui.commands import opening
+    from rqtui.commands.ending import interrupted_by_signals
     from rqtui.errors import RqtuiError
     from rqtui.in_force import Given, in_force
 
     try:
-        return opening.screen(in_force(Given(url)).settings)
+        with interrupted_by_signals():  # until the screen stands, which then ends by itself
+            return opening.screen(in_force(Given(url)).settings)
     except RqtuiError as error:
         from rqtui.commands import output
 

@@ -27,9 +27,10 @@ from rqtui import durability, durations, names
 from rqtui.codecs import BYTES, JSON, MSGPACK, Codec
 from rqtui.consumer import BATCH, Consumer
 from rqtui.durations import Duration
-from rqtui.errors import Unknown, UsageError
+from rqtui.errors import ServerError, Unknown, UsageError
 from rqtui.ids import new_ids
 from rqtui.job import Job
+from rqtui.nodes import of_key
 from rqtui.scripts import Answer, Call, load, run
 from rqtui.server import DEFAULT_URL, connect, connect_like
 
@@ -62,7 +63,9 @@ class Queue:
         self.name = name
         self.codec = codec
         self.keys: Mapping[str, str] = names.keys(name)
-        self.client = connect(url_or_client) if isinstance(url_or_client, str) else connect_like(url_or_client)
+        given = connect(url_or_client) if isinstance(url_or_client, str) else connect_like(url_or_client)
+        self.client = of_key(given, self.keys["meta"])
+        self._names = of_key(given, names.QUEUES)
         self._scripts = load("native")
         self._in_order = itemgetter(*(column.name for column in self._scripts["enqueue"].each))
         self._nothing = dict.fromkeys(column.name for column in self._scripts["enqueue"].each)
@@ -89,7 +92,8 @@ class Queue:
         `name`: the kind of job. `delay` or `due` (an aware datetime, or ms since 1970): not before then. `priority`:
         -4096 to 4095, lower first. `ttr`: how long a lease lasts. `backoff`: the first wait after a failure, or
         `"1s..1h"`. `keep`: how long the done job stays. What is left out is the queue's default.
-        `durable`: return only when the job is on disk (WAITAOF) or on a replica (WAIT), whichever the server offers.
+        `durable`: return only when the job is on disk (WAITAOF) or on a replica (WAIT), whichever the server offers;
+        behind sentinels and in a Cluster on a replica.
         Raises UsageError, CodecError, Refused, ServerError; Unknown when it may or may not be in.
         """
         given = {
@@ -159,8 +163,11 @@ class Queue:
         send = durability.run_durably if durable else run
         try:
             answer = send(self.client, call)
-        except Unknown:
-            answer = send(self.client, call)
+        except Unknown as lost:
+            try:
+                answer = send(self.client, call)
+            except ServerError as error:
+                raise Unknown(f"{lost} It was sent once more: {error}") from error  # the first may have got in
         now_s = time.monotonic()
         if self._registered_s is None or now_s > self._registered_s + REGISTER_S:
             self._registered_s = now_s
@@ -170,7 +177,7 @@ class Queue:
     def _register(self) -> None:
         """The list of names lies in another slot, so no script can write it; discovery finds what is missing there."""
         try:
-            self.client.sadd(names.QUEUES, self.name.encode())
+            self._names.sadd(names.QUEUES, self.name.encode())
         except exceptions.RedisError:
             self._registered_s = None
 
@@ -235,7 +242,7 @@ class Queue:
 
     def delete(self, id: str | bytes, force: bool = False) -> str:
         """Remove a job, wherever it is: moved, gone, or reserved (a worker holds it, which `force` ignores)."""
-        return self._act("delete", id, {"force": force}, "")
+        return self._act("delete", id, {"force": force}, "", "")
 
     def cancel(self, id: str | bytes) -> str:
         """Ask the worker that holds a job to stop it: asked, wrong_place or gone."""
@@ -299,6 +306,7 @@ class Queue:
     def close(self) -> None:
         """Close the connections that are not in use; the next call makes new ones."""
         self.client.close()
+        self._names.close()
 
     def __enter__(self) -> Self:
         return self

@@ -19,7 +19,7 @@ from rqtui.settings import LONGEST_S, SHORTEST_S
 CONFIG_VARIABLE = "RQTUI_CONFIG"
 NAME = "config.toml"
 COLUMNS_OF = ("board", "scheduled", "ready", "reserved", "done", "dead")
-_SCHEMES = ("redis://", "rediss://", "unix://")
+_SCHEMES = ("redis://", "rediss://", "unix://", "redis+", "rediss+")  # the last two: sentinels and Cluster
 _GUARDS = frozenset({"read_only", "deny", "guarded"})  # not understood, these must not mean "everything is allowed"
 
 
@@ -42,7 +42,7 @@ class Config:
     path: Path
     is_there: bool = False
     top: Mapping[str, Any] = field(default_factory=dict)
-    profiles: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    profiles: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)  # URLs may hold passwords
     keymap: Mapping[str, str] = field(default_factory=dict)
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     redact: tuple[str, ...] = ()
@@ -217,7 +217,7 @@ def _deny(value: Any) -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 def _url(value: Any) -> str:
     if not isinstance(value, str) or not value.strip().startswith((*_SCHEMES, "${")):
-        raise ValueError("a URL that begins with redis://, rediss:// or unix://")
+        raise ValueError("a URL that begins with redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://")
     return value.strip()
 
 
@@ -240,6 +240,7 @@ _LOOK: dict[str, Take] = {"theme": _text, "interval": _interval, "calm": _flag, 
 _TOP: dict[str, Take] = {"default_profile": _text, **_LOOK, **dict.fromkeys(_SECTIONS, _table)}
 _PROFILE: dict[str, Take] = {
     "url": _url,
+    "password_file": _text,
     "layouts": _words,
     "badge": _text,
     "read_only": _read_only,

@@ -7,6 +7,7 @@ beats are `rqtui.heartbeat`'s, the blocking `rqtui.waiting`'s.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import random
@@ -15,7 +16,7 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -39,6 +40,7 @@ SWEEP_S = 1.0  # a busy consumer dispatches and reaps at most so often
 SLOW_S = 1.0  # behind a job that runs for longer, the rest of the batch is given back for others
 SWEEP_LIMIT = 1000
 SPIN_S = 0.01
+WITHDRAW_S, CLOSE_S = 0.5, 1.0  # what the last words may take: whoever is asked to end ends, however busy Redis is
 LAG_S = (0.002, 0.015)  # a timer that is not ours to hold fires so much later, when its holder has done the work
 
 
@@ -84,6 +86,7 @@ class Consumer:
         self._size = 1
         self._is_holding_timer = False
         self._next_s: float | None = None  # when something falls due or expires, by time.monotonic; None: nothing will
+        self._is_withdrawn = True  # False: Redis did not answer when the last BZPOPMIN was to be ended
         self._is_timer_over = False  # the timer that we hold fired: time to dispatch and reap
         self._is_busy = False
         self._swept_s = 0.0
@@ -259,6 +262,8 @@ class Consumer:
         woken = self._bell.wait(timer_s, self._event)
         if woken is Woken.MARKER:
             self._is_holding_timer = True
+        elif self.is_stopping:
+            self._is_withdrawn = self._hurry(self._withdraw, WITHDRAW_S)
         elif woken is not Woken.NOTHING:
             self._bell.withdraw()
         self._is_timer_over = woken is Woken.TIMER and self._is_holding_timer
@@ -289,10 +294,39 @@ class Consumer:
         self._heart.let_go(job)
 
     def _close(self) -> None:
-        """Send what is left, pass the timer on, leave. Redis being away must not keep a process from ending."""
+        """Leave. Redis being away, or there and silent, must not keep a process from ending."""
+        is_said = self._hurry(self._say_goodbye, CLOSE_S)
+        self._outbox.is_closed = True
+        self._bell.close()
+        if self._outbox or not is_said:
+            log.warning(
+                "queue %s: Redis could not be told what became of some jobs, or that this worker leaves; "
+                "the leases end and the jobs run again",
+                self._queue.name,
+            )
+
+    def _hurry(self, function: Callable[[], None], most_s: float) -> bool:
+        """Run it, and wait for its end so long; whether it came."""
+        thread = threading.Thread(target=function, name="rqtui-hurry", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # the interpreter is ending, and begins no threads any more
+            function()
+        else:
+            thread.join(most_s)
+        return not thread.is_alive()
+
+    def _withdraw(self) -> None:
+        with contextlib.suppress(RqtuiError):
+            self._bell.withdraw()
+
+    def _say_goodbye(self) -> None:
+        """Send what is left, pass the timer on, leave the list of workers."""
         self._heart.close()
         self._outbox.is_closed = True
         try:
+            if self._is_withdrawn:
+                self._bell.withdraw()  # of what an interrupt left under way
             if self._is_holding_timer:
                 self._bell.pass_on()
             parcels = self._outbox.take()
@@ -301,12 +335,6 @@ class Consumer:
                 self._outbox.delivered(parcel, result)
         except RqtuiError as error:
             log.warning("queue %s: %s", self._queue.name, error)
-        finally:
-            self._bell.close()
-        if self._outbox:
-            log.warning(
-                "queue %s: some jobs could not be settled; their leases end and they run again", self._queue.name
-            )
 
 
 def worker_name() -> str:

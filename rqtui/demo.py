@@ -28,7 +28,7 @@ def demo(
     seed: int = 1,
     server: str = "auto",
     headless: bool = False,
-    seconds: float = 20.0,
+    seconds: float | None = None,
     as_json: bool = False,
     read_only: bool = False,
     look: Settings | None = None,
@@ -39,15 +39,15 @@ def demo(
 
     `look` has the theme, the keymap and the like of the config file; nothing else of it concerns a demo.
     `server` is auto, system, wheel or fake. Without `headless` it opens the screen and ends with it; headless it plays
-    for `seconds`, or to its end where it has one, and prints what happened: 0, or 1 when a check found something or a
-    job was lost.
+    for `seconds` (None: to its end where it has one, else 20), and prints what happened: 0, or 1 when a check found
+    something or a job was lost.
     Raises UsageError for an unknown scenario or server and for impossible numbers, before anything is started.
     """
     from rqtui import scenarios
     from rqtui.embedded import embedded
 
     scenarios.scenario(scenario)  # an unknown one is refused before anything is asked
-    if not 0 < seconds <= LONGEST_S:
+    if seconds is not None and not 0 < seconds <= LONGEST_S:
         raise UsageError(f"seconds is a number above 0 and up to {LONGEST_S:.0f}, not {seconds:g}.")
     if not 0 <= seed <= HIGHEST_SEED:
         raise UsageError(f"seed is a whole number from 0 to {HIGHEST_SEED}, not {seed}.")

@@ -13,9 +13,10 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, TypeVar
 
 from rqtui import scripts, unspoken
-from rqtui.errors import Denied, UsageError
+from rqtui.errors import Denied, Unreachable, UsageError
 from rqtui.layout import Layout, typed
 from rqtui.model import Ref
+from rqtui.nodes import is_cluster, nodes
 from rqtui.server import translated
 
 T = TypeVar("T")
@@ -26,12 +27,13 @@ WALK_REST = 50  # times as long as a walk took, until the next one: no more than
 class Discovery:
     """The queues that are known of one Redis, in `refs`, and what else is there, in `unspoken`.
 
-    `others` are layouts that `--layout` left out.
+    `others` are layouts that `--layout` left out. On a Cluster only those are left whose keys of a queue share a slot;
+    raises UsageError for another that was asked for.
     """
 
     def __init__(self, client: Any, layouts: Sequence[Layout], others: Collection[str] = ()) -> None:
         self.client = client
-        self.layouts = {layout.name: layout for layout in layouts}
+        self.layouts = {layout.name: layout for layout in layouts if _can_run(client, layout)}
         self.others = others
         self.refs: list[Ref] = []
         self.unspoken: tuple[unspoken.Unspoken, ...] = ()  # replaced, never changed: the screen reads it
@@ -84,19 +86,31 @@ class Discovery:
     def _walk(self) -> Iterator[list[Ref]]:
         """A bounded step over the keyspace at a time; nothing where an ACL denies SCAN."""
         self._has_walked = True
-        patterns = [(layout, pattern) for layout in self.layouts.values() for pattern in layout.patterns]
         counted = unspoken.patterns()
-        rows = [*((pattern,) for _layout, pattern in patterns), *((pattern,) for pattern in counted)]
-        script = scripts.load("shared")["walk"]
-        cursor, counts = "0", [0] * len(counted)
-        while True:
-            call = script.call({}, {"cursor": cursor, "limit": WALK, "counted": len(counted)}, rows)
+        counts = [0] * len(counted)
+        with translated():
+            servers = nodes(self.client)
+        for server in servers:
             try:
-                answer = scripts.run(self.client, call)
+                yield from self._walk_one(server, counted, counts)
             except Denied:
                 return
-            step = [int(number) for number in answer.values["counts"].split()]
-            counts = [number + more for number, more in zip(counts, step, strict=True)]
+            except Unreachable:
+                if len(servers) == 1:
+                    raise
+        self.unspoken = unspoken.found(dict(zip(counted, counts, strict=True)))
+
+    def _walk_one(self, server: Any, counted: Sequence[str], counts: list[int]) -> Iterator[list[Ref]]:
+        """The walk over the keys of one server; adds to `counts`."""
+        patterns = [(layout, pattern) for layout in self.layouts.values() for pattern in layout.patterns]
+        rows = [*((pattern,) for _layout, pattern in patterns), *((pattern,) for pattern in counted)]
+        script = scripts.load("shared")["walk"]
+        cursor = "0"
+        while True:
+            call = script.call({}, {"cursor": cursor, "limit": WALK, "counted": len(counted)}, rows)
+            answer = scripts.run(server, call)
+            for at, number in enumerate(answer.values["counts"].split()):
+                counts[at] += int(number)
             keys: dict[str, list[bytes]] = {}
             for number, key in answer.rows:
                 keys.setdefault(patterns[number - 1][0].name, []).append(key)
@@ -108,7 +122,6 @@ class Discovery:
             yield spotted
             cursor = answer.values["cursor"]
             if cursor == "0":
-                self.unspoken = unspoken.found(dict(zip(counted, counts, strict=True)))
                 return
 
     def seek(self, name: str) -> Ref:
@@ -129,13 +142,20 @@ class Discovery:
         return found
 
     def _unless_denied(self, layout: Layout, look: Callable[..., T], *args: Any) -> T | None:
-        """What `look` finds; None where an ACL keeps a system that nobody asked for out of sight."""
+        """What `look` finds; None where an ACL hides a system that nobody asked for, or a node of a Cluster is away."""
         try:
             with translated():
                 return look(*args)
         except Denied:
             if layout.is_asked:
                 raise
+            return None
+        except Unreachable:
+            if not is_cluster(self.client):
+                raise
+            self.client.forget()
+            with translated():
+                self.client.ping()  # raises when no node answers
             return None
 
     def _able(self, name: str) -> Iterator[Layout]:
@@ -148,7 +168,8 @@ class Discovery:
     def find(self, name: str) -> Ref:
         """The queue that `NAME` or `LAYOUT:NAME` means.
 
-        A name that stands in two layouts raises UsageError; a name that nobody has seen is a native queue.
+        A name that stands in two layouts raises UsageError, as does one that nobody has seen and that begins almost
+        like `LAYOUT:`; any other that nobody has seen is a native queue.
         """
         layout_name, colon, rest = name.partition(":")
         if colon and layout_name in self.layouts:
@@ -163,15 +184,34 @@ class Discovery:
             return matches[0]
         if colon and layout_name in self.others:
             raise UsageError(f'"{name}" means the layout {layout_name}, which --layout leaves out: name it as well.')
+        if colon and rest and layout_name != "native" and (meant := self._meant(layout_name)):
+            raise UsageError(
+                f'there is no system "{layout_name}"; did you mean {meant}:{rest}? Nothing was done. '
+                f"A native queue of that very name is native:{name}."
+            )
         first = "native" if "native" in self.layouts else next(iter(self.layouts))
         self.layouts[first].keys(name)
         return Ref(first, name)
+
+    def _meant(self, prefix: str) -> str:
+        """The layout whose name is a slip of the finger away; nobody's worker would look into a queue of that name."""
+        from difflib import get_close_matches
+
+        return next(iter(get_close_matches(prefix, {*self.layouts, *self.others}, 1, 0.8)), "")
 
     def words(self, ref: Ref) -> str:
         """What means this queue on a command line."""
         words = self.layouts[ref.layout].words(ref.queue)
         is_shared = sum(known.queue == ref.queue for known in self.refs) > 1
         return f"{ref.layout}:{words}" if is_shared and words == typed(ref.queue) else words
+
+
+def _can_run(client: Any, layout: Layout) -> bool:
+    if not is_cluster(client) or layout.fits_cluster:
+        return True
+    if layout.is_asked:
+        raise UsageError(f"{layout.name} cannot run on a Cluster: the keys of its queues lie in different slots.")
+    return False
 
 
 def _by_queue(ref: Ref) -> tuple[str, str]:

@@ -26,6 +26,7 @@ from rqtui.server import translated
 T = TypeVar("T")
 EVERYTHING = Focus()
 HISTORY = 60  # ticks of throughput that are remembered for the sparkline
+FALLS_UNDER = {"purge": "delete"}  # who may not delete a job may not delete a place of them
 INSPECT_S = 10.0  # between two looks for a system's own faults in one queue
 INSPECTIONS = 20  # per tick
 
@@ -83,6 +84,7 @@ class Engine(Discovery):
         self.read_only = read_only
         self.denied, self.profile = tuple(denied), profile
         self.keeper: Keeper | None = None
+        self.warnings: tuple[Finding, ...] = ()  # about the server; whoever runs the engine looks now and then
         self._last: dict[Ref, tuple[float, Mapping[str, int]]] = {}
         self._history: dict[Ref, deque[float]] = {}
         self._inspected: dict[Ref, tuple[float, tuple[Finding, ...]]] = {}
@@ -213,10 +215,13 @@ class Engine(Discovery):
     def denial(self, name: str, ref: Ref) -> str:
         """Why a verb is refused on a queue, in a sentence that names the profile; empty where it is not."""
         for pattern, verbs in self.denied:
-            fits = fnmatchcase(ref.queue, pattern) or fnmatchcase(str(ref), pattern)
-            if fits and any(fnmatchcase(name, verb) for verb in verbs):
+            if not (fnmatchcase(ref.queue, pattern) or fnmatchcase(str(ref), pattern)):
+                continue
+            falls = next((n for n in (name, FALLS_UNDER.get(name)) if n and any(fnmatchcase(n, v) for v in verbs)), "")
+            if falls:
                 of = f'the profile "{self.profile}"' if self.profile else "the configuration"
-                return f'{name} is denied on queues like "{pattern}" by {of}; nothing was changed.'
+                why = "" if falls == name else f", as {falls} is"
+                return f'{name} is denied on queues like "{pattern}" by {of}{why}; nothing was changed.'
         return ""
 
     def refuse(self, name: str, ref: Ref) -> None:

@@ -6,6 +6,8 @@ RqtuiError                 a sentence for a person; never a traceback without --
 ├── ServerError            what Redis said or did not say
 │   ├── Unreachable        no connection: wrong host, refused, TLS, time-out before anything was sent
 │   ├── Unknown            the reply to a change was lost: it may or may not have happened
+│   ├── Elsewhere          another node of a Cluster has this key now: nothing was done
+│   ├── NodeAway           one node of a Cluster does not answer, others do: nothing was done
 │   ├── Denied             password, ACL or a read-only replica
 │   └── WrongType          a key of another program stands under one of our names
 ├── Refused                a script refused its arguments; nothing was written
@@ -38,6 +40,14 @@ class Unreachable(ServerError):
 
 class Unknown(ServerError):
     """The connection broke after a change was sent: whether it happened is not known."""
+
+
+class Elsewhere(ServerError):
+    """Another node of a Cluster has this key now; nothing was done."""
+
+
+class NodeAway(ServerError):
+    """The node of a Cluster that has this key does not answer, while others do; nothing was done."""
 
 
 class Denied(ServerError):

@@ -7,12 +7,14 @@ r"""Filters: a line that a person types, as a predicate over jobs; the same in `
 
 A word is found anywhere, in whatever case. An expression is Python's, in whatever case too; `\/` is a slash in it, and
 the closing slash may be left away at the end of the line. A quote or slash counts only where a term begins, so
-`welcome:42`, `it's` and `a/b` are plain words. Bodies are searched as far as they were fetched.
+`welcome:42`, `it's` and `a/b` are plain words. Bodies are searched as far as they were fetched, those in MessagePack
+also as the JSON that the screen shows.
 """
 
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -24,7 +26,7 @@ FIELDS: dict[str, Callable[[Job], str]] = {
     "job": lambda job: job.name,
     "err": lambda job: job.error,
     "worker": lambda job: job.worker,
-    "body": lambda job: _text(job.body or b""),
+    "body": lambda job: _body(job.body or b""),
 }
 _FIELD = re.compile(f"({'|'.join(FIELDS)}):")
 _QUOTED = re.compile(r"""(["'])(.*?)\1(?=\s|$)""", re.DOTALL)
@@ -101,9 +103,22 @@ def _what(expression: str, at: int, field: str) -> tuple[re.Pattern[str], int]:
 def compiled(pattern: str) -> re.Pattern[str]:
     """An expression in whatever case; raises UsageError for one that Python's `re` refuses."""
     try:
-        return re.compile(pattern, re.IGNORECASE)
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore"
+            )  # of `[[a]`, which may mean a set in a set one day: that is no news for a person
+            return re.compile(pattern, re.IGNORECASE)
     except (re.error, RecursionError, OverflowError) as error:
         raise UsageError(f"the filter's expression /{pattern}/ cannot be read: {error}.") from None
+
+
+def _body(body: bytes) -> str:
+    """Its bytes as text and, of a list or an object in MessagePack, what they mean."""
+    if body[:1] < b"\x80":
+        return _text(body)
+    from rqtui import packed  # late: most bodies are JSON
+
+    return f"{_text(body)}\n{packed.as_json(body)}"
 
 
 def _text(value: bytes) -> str:

@@ -6,11 +6,13 @@ board's footer, `rqtui health` and `rqtui snapshot` all read from here. Threshol
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rqtui.model import Finding, Queue, Rate, State, Verdict
+from rqtui.nodes import nodes
 
 if TYPE_CHECKING:
     from rqtui.server import ServerInfo
@@ -125,21 +127,68 @@ _CHECKS: tuple[Callable[[Queue, Rate], Iterator[Finding]], ...] = (
 
 
 def server_findings(client: Any) -> list[Finding]:
-    """Settings of the server that endanger jobs; nothing where they cannot be read (INFO denied or absent)."""
-    from rqtui.server import probe
+    """What of the server endangers jobs, of each node of a Cluster; nothing where it cannot be read (INFO denied)."""
+    from rqtui.server import probe, translated
 
-    return findings_of(probe(client))
+    with translated():
+        servers = nodes(client)
+    return [finding for server in servers for finding in _placed(server, servers, _probed(server, probe, len(servers)))]
+
+
+def urgent(client: Any) -> tuple[Finding, ...]:
+    """What is critical about the server's memory, in one short look at each node; nothing where there is no answer.
+
+    The commands say it when they connect, the screen once in a while.
+    """
+    from redis.exceptions import RedisError
+
+    from rqtui.server import server_info
+
+    found: list[Finding] = []
+    with contextlib.suppress(RedisError, OSError):
+        servers = nodes(client)
+        for server in servers:
+            with contextlib.suppress(RedisError, OSError):
+                told = server.info("memory")
+                info = server_info({}, {str(name): str(value) for name, value in told.items()}, {})
+                found += _placed(server, servers, [one for one in findings_of(info) if one.severity == "critical"])
+    return tuple(found)
+
+
+def _probed(server: Any, probe: Callable[[Any], ServerInfo], number: int) -> list[Finding]:
+    from rqtui.errors import Unreachable
+
+    try:
+        return findings_of(probe(server))
+    except Unreachable as error:
+        if number == 1:
+            raise
+        return [Finding("node-away", "critical", "", str(error), "bring it back, or let a replica take over")]
+
+
+def _placed(server: Any, servers: list[Any], found: list[Finding]) -> list[Finding]:
+    """The findings of one server; of one node among several it is told which."""
+    if len(servers) == 1:
+        return found
+    at = server.connection_pool.connection_kwargs
+    return [replace(one, text=f"{at.get('host')}:{at.get('port')}: {one.text}") for one in found]
 
 
 def findings_of(info: ServerInfo) -> list[Finding]:
-    """The same of a server that was asked before."""
+    """The same of a server that was asked before.
+
+    Of the policies only `allkeys-…` are a danger: `volatile-…` evict what has a time to live, as no key of a job has.
+    """
     found = []
-    policy = info.policy
-    if policy and policy != "noeviction" and info.maxmemory_bytes:
+    policy, used, most = info.policy, info.used_bytes or 0, info.maxmemory_bytes
+    if policy.startswith("allkeys") and most:
         text = f"the server evicts keys when memory is full (maxmemory-policy {policy}): jobs can vanish"
         found.append(Finding("eviction", "critical", "", text, "CONFIG SET maxmemory-policy noeviction"))
-    if info.maxmemory_bytes and (info.used_bytes or 0) >= MEMORY_NEAR * info.maxmemory_bytes:
-        text = f"memory is {100 * (info.used_bytes or 0) // info.maxmemory_bytes} % full: new jobs will soon be refused"
+    if most and used >= most:
+        text = "memory is full (maxmemory): new jobs are refused, what is there goes on"
+        found.append(Finding("memory", "critical", "", text, "let workers drain, or raise maxmemory"))
+    elif most and used >= MEMORY_NEAR * most:
+        text = f"memory is {100 * used // most} % full: new jobs will soon be refused"
         found.append(Finding("memory", "warning", "", text, "raise maxmemory, or drain"))
     if info.is_persistent is False:
         text = "the server keeps nothing on disk: a restart loses every job"

@@ -8,11 +8,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
 from rqtui import config as files
+from rqtui import passwords
 from rqtui.config import Config
 from rqtui.errors import UsageError
 from rqtui.settings import DEFAULT_URL, INTERVAL_S, Settings
@@ -29,7 +30,7 @@ _NO = ("0", "no", "false", "off")
 class Given:
     """What the command line says."""
 
-    url: str | None = None
+    url: str | None = field(default=None, repr=False)  # it may hold a password
     layouts: tuple[str, ...] = ()
     read_only: bool = False
     is_debug: bool = False
@@ -119,7 +120,11 @@ def _made(choice: _Choice, given: Given, environ: Mapping[str, str], url: tuple[
         chosen, missing = expand(chosen, environ)
         at = config.at("profiles", choice.name, "url")
         problems += [f"{at}: the environment variable {name} is not set; the URL needs it." for name in missing]
-    elif url and "url" in choice.profile:
+        if "password_file" in choice.profile:
+            chosen = passwords.filled(chosen, _password_of(choice, problems))
+    else:
+        chosen = passwords.filled(chosen, passwords.of_environment(environ))
+    if url and "url" in choice.profile:
         notes.append(f"The URL comes from {url[1]}: it is not the one of profile {choice.name}.")
     read_only = first("read_only", False, given.read_only or None)
     is_always = choice.profile.get("read_only") == "always"
@@ -153,6 +158,16 @@ def _made(choice: _Choice, given: Given, environ: Mapping[str, str], url: tuple[
         notes=tuple(notes),
     )
     return InForce(settings, choice.sources, config)
+
+
+def _password_of(choice: _Choice, problems: list[str]) -> str:
+    """What stands in the profile's password file; nothing, and a problem, where it cannot be read."""
+    at = choice.config.at("profiles", choice.name, "password_file")
+    try:
+        return passwords.of_file(choice.profile["password_file"], at)
+    except UsageError as error:
+        problems.append(str(error))
+        return ""
 
 
 def expand(url: str, environ: Mapping[str, str]) -> tuple[str, list[str]]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from rqtui.errors import RqtuiError, UsageError
-from rqtui.operations import add
+from rqtui.operations import add, own_folder
 
 FILES = 200
 FOLDER_BYTES = 1 << 30
@@ -95,7 +95,7 @@ class File:
         self._is_changed = self._is_open = False
         told = dict(zip(_TELLS, (verb, layout, queue, url, who), strict=True))
         try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            own_folder(folder)
             _prune(folder)
             add(self.path, _line({**told, "at_ms": at_ms, "version": VERSION}), is_new=True)
         except OSError as error:
@@ -135,7 +135,7 @@ def problem_of(folder: Path, size: int = PROBE_BYTES) -> str:
     """Why nothing can be written there now, in words; empty where it can: so many bytes are written and taken away."""
     path = folder / f"probe-{os.getpid()}-{secrets.token_hex(3)}"
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        own_folder(folder)
         try:
             add(path, bytes(size), is_new=True)
         finally:
@@ -172,7 +172,7 @@ def read(folder: Path, name: str) -> Kept:
         return kept
     except FileNotFoundError:
         raise UsageError(f"there is no undo record {name} in {folder}; rqtui undo --list names them.") from None
-    except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
+    except (OSError, ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is broken, or another version wrote it"
         raise UsageError(f"the undo record {path} cannot be read: {why}.") from error
 
@@ -228,7 +228,7 @@ def _prune(folder: Path) -> None:
 
 def _at_ms(name: str) -> int:
     head = name.partition("-")[0]
-    return int(head) if head.isdigit() else 0
+    return int(head) if head.isascii() and head.isdigit() else 0
 
 
 def _line(what: Mapping[str, Any]) -> bytes:
@@ -243,6 +243,7 @@ def _cells(row: Row) -> list[Any]:
 
 def _row(cells: list[Any]) -> Row:
     id, place, score, record, body, line, errors, put = cells
+    _ = float(score or 0)  # so that a place's score is one wherever it is compared
     given = {str(key): _bytes(value) if isinstance(value, str) else int(value) for key, value in put.items()}
     return Row(_bytes(id), str(place), str(score), _bytes(record), _bytes(body), _bytes(line), _bytes(errors), given)
 

@@ -47,6 +47,7 @@ class Layout:
     patterns: ClassVar[tuple[str, ...]] = ()  # Lua patterns of keys that tell of a queue, for the walk over all keys
     learns_by_walk: ClassVar[bool] = False  # the walk tells it what no key of a queue does: who works on it
     loops_by_default: ClassVar[bool] = False  # its dispatcher and reaper may run unasked
+    fits_cluster: ClassVar[bool] = False  # all keys of a queue lie in one slot
     tells: ClassVar[frozenset[str]] = frozenset()  # of name, tried, error, worker: what it knows of a job
 
     def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:
@@ -185,6 +186,11 @@ class Layout:
         takes = row.takes or tuple(self.place(source).state for source in sources(script))
         state = self.place(place).state
         return state in takes and (not sources(script) or place in sources(script))
+
+    def only_as_read(self, name: str, job: Job) -> dict[str, object]:
+        """What makes a verb take a job only as it was read, for its form; empty where a script cannot tell."""
+        can_tell = any(column.name == "line" for column in self.script(name).each)
+        return {"line": job.line or b"-"} if can_tell else {}
 
     def verbs(self) -> tuple[Verb, ...]:
         """Every changing verb of the folder, in the order of the table, the unknown last."""

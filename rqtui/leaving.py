@@ -78,6 +78,11 @@ class Way:
     def settled(self) -> None:
         """After `settle`."""
 
+    def keeps(self, ids: Sequence[bytes]) -> set[bytes]:
+        """Whose originals are still to be ended, of copies that a broken run put; asked after `begin`."""
+        found = self.engine.ask_all([self.layout.job_ask(self.ref.queue, id, 0) for id in ids])
+        return {id for id, job in zip(ids, found, strict=True) if job is not None and job.state is not State.DONE}
+
     def end(self, held: Sequence[Job]) -> None:
         """After the last batch; `held` are the skipped ones."""
 
@@ -212,6 +217,10 @@ class Numbered(Way):
             if self._client.get(self._lock_key) != self._me.encode():
                 raise Refused(f"another migration of {self.ref} has begun; this one ends here.")
             self._client.pexpire(self._lock_key, LOCK_MS)
+
+    def keeps(self, ids: Sequence[bytes]) -> set[bytes]:
+        """All, while the batch of the broken run is there: it goes as a whole."""
+        return set(ids) if self._found else set()
 
     def named(self, jobs: Sequence[Job]) -> list[Copy]:
         """Equal bodies in their order."""

@@ -19,13 +19,14 @@ from typing import Any
 from rqtui import scripts
 from rqtui.durations import backoff_s
 from rqtui.errors import RqtuiError, ServerError, UsageError
+from rqtui.heads import LOOK_S, Heads, Look
 from rqtui.layout import Layout, heard
 from rqtui.model import Ref
 from rqtui.server import translated
 
-LOOK_S = 1.0  # the heads are looked at this often, in case something due sooner arrived
 LIMIT = 1000
 SLOW_MS = 4.0  # the limit halves beyond, and grows by half while full batches take half of it: none shall take 5 ms
+UPKEEP = 300  # looks at the heads, in which each queue has its turn all the same
 STEPS = 200  # that are remembered for the screen
 
 log = logging.getLogger("rqtui.loops")
@@ -166,6 +167,7 @@ def mover(
     args: Mapping[str, object] | None = None,
     most_idle: int | None = None,
     urgent: Callable[[], Collection[Ref]] = tuple,
+    heads: Heads | None = None,
 ) -> Callable[[], Round]:
     """The work of a dispatcher (`verb` dispatch) or a reaper (reap) over the queues that `refs()` names each time.
 
@@ -174,6 +176,8 @@ def mover(
     `args` go to the scripts that take them; a value that a script answers under the name of one of its arguments (a
     cursor) goes to its next call. Of the queues in which nothing is known to be due, `most_idle` are looked at per
     round, in turn, and those that `urgent()` names (None: all): a thousand calls a second take 7 % of a core.
+    `heads`, which several loops may share, tells of many queues at once where something is due; those have their turn
+    in `UPKEEP` looks.
     """
     batch = [limit or 200]
     turns = _Turns(most_idle)
@@ -185,7 +189,9 @@ def mover(
         return layout.call(verb, ref.queue, layout.fitting(verb, given))
 
     def work() -> Round:
-        wanted = turns.chosen([ref for ref in refs() if layouts[ref.layout].can(verb)], urgent())
+        served = refs()
+        look = heads.look(client, verb, served) if heads else None
+        wanted = turns.chosen([ref for ref in served if layouts[ref.layout].can(verb)], urgent(), look)
         calls, refused = [], []
         for ref in wanted:
             try:
@@ -224,9 +230,28 @@ class _Turns:
         self._most_idle = most_idle
         self._due_s: dict[Ref, float] = {}  # by the monotonic clock; infinity: nothing to do, when it was asked
         self._at = 0
+        self._look: Look | None = None
+        self._looks = 0
+        self._heads_s: dict[Ref, float] = {}  # the same of those that looks tell of
 
-    def chosen(self, refs: Sequence[Ref], urgent: Collection[Ref]) -> list[Ref]:
-        """All of them while they are few."""
+    def chosen(self, refs: Sequence[Ref], urgent: Collection[Ref], look: Look | None) -> list[Ref]:
+        """All of them while they are few; of those whose heads were looked at, those that are due."""
+        told, self._look = self._look, look
+        if look is None:
+            self._heads_s.clear()
+            return self._in_turn(refs, urgent)
+        turn: Sequence[Ref] = ()
+        if look is not told:
+            self._heads_s = {**look.due_s}
+            known = [*self._heads_s]
+            turn = known[self._looks % UPKEEP :: UPKEEP] if self._looks else known
+            self._looks += 1
+        now_s = time.monotonic()
+        due = [ref for ref, due_s in self._heads_s.items() if due_s <= now_s or ref in urgent]
+        others = [ref for ref in refs if ref not in self._heads_s]
+        return list(dict.fromkeys([*due, *turn, *self._in_turn(others, urgent)]))
+
+    def _in_turn(self, refs: Sequence[Ref], urgent: Collection[Ref]) -> list[Ref]:
         if self._most_idle is None or len(refs) <= self._most_idle:
             self._due_s.clear()
             return [*refs]
@@ -241,14 +266,17 @@ class _Turns:
         """What a round heard: when each of its queues is due again."""
         now_s = time.monotonic()
         for step in steps:
-            if step.ref in self._due_s:
-                unknown_s = LOOK_S if step.moved else math.inf
-                is_known = step.next_ms is not None and step.next_ms >= 0
-                self._due_s[step.ref] = now_s + (step.next_ms or 0) / 1000 if is_known else now_s + unknown_s
+            is_known = step.next_ms is not None and step.next_ms >= 0
+            unknown_s = LOOK_S if step.moved else math.inf
+            due_s = now_s + ((step.next_ms or 0) / 1000 if is_known else unknown_s)
+            for known in (self._due_s, self._heads_s):
+                if step.ref in known:
+                    known[step.ref] = due_s
 
     def wait_s(self) -> float:
-        """Until the next queue is due."""
-        return max(0.0, min(self._due_s.values(), default=math.inf) - time.monotonic())
+        """Until the next queue is due, or the heads are looked at again."""
+        next_s = self._look.next_s if self._look else math.inf
+        return max(0.0, min([next_s, *self._due_s.values(), *self._heads_s.values()]) - time.monotonic())
 
 
 def _adapted(batch: int, ms: float, full: bool) -> int:
@@ -261,7 +289,7 @@ def _round_trip_ms(client: Any) -> float:
     """What the way to the server and back takes: no fault of the batch."""
     with translated():
         began = time.monotonic()
-        client.ping()
+        client.time()  # a worker's ACL has it, as the scripts need it, and no PING
         return (time.monotonic() - began) * 1000
 
 

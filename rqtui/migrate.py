@@ -15,6 +15,7 @@ from rqtui.engine import Engine
 from rqtui.errors import Refused, ServerError, Unknown, UsageError
 from rqtui.leaving import ID_BYTES, SET_ASIDE, Copy, Way, ways
 from rqtui.model import Focus, Job, Outcome, Ref, State
+from rqtui.names import side_key
 from rqtui.server import translated
 
 HOLD_MS = 600_000  # a copy stays scheduled until its original is ended, or so long when a run breaks off in between
@@ -35,6 +36,7 @@ class Report:
 
     moved: int = 0
     known: int = 0  # of those moved, the target had the copy already
+    finished: int = 0  # copies of a broken run whose originals were ended, and that nobody had let go
     would: dict[str, int] = field(default_factory=dict)
     skipped: list[Skipped] = field(default_factory=list)
     left: dict[str, int] = field(default_factory=dict)
@@ -68,6 +70,8 @@ class Migration:
             SET_ASIDE,
         }
         self._held: dict[bytes, Job] = {}  # skipped, and kept from being taken again until the end
+        side = side_key(source.queue, f"copies:{target}").encode("utf-8", "surrogateescape")
+        self._on_the_way = side  # a hash: copies that wait for the end of their originals, and when those were due
         self._is_announced = False
         self._began_ms = 0  # by the server's clock
 
@@ -96,11 +100,13 @@ class Migration:
 
         It may be abandoned between two steps; `close` must follow. Raises ServerError and Refused: the batch that was
         on its way is then finished by the next run, or comes out of the target's `scheduled` after ten minutes.
+        What `_on_the_way` names is no job's only trace: where it is lost, those ten minutes are waited for.
         """
         self._began_ms = self._now_ms() + 1
         time.sleep(0.002)  # so that no copy of an earlier run is of the same millisecond
         for way in self._ways:
             way.begin()
+        yield from self._finished()
         is_moving = True
         while is_moving:
             is_moving = False
@@ -149,12 +155,14 @@ class Migration:
                 self._skip(copy.job, text)
             else:
                 ours.append((copy, is_known))
+        self._mark([copy for copy, _is_known in ours], now_ms)
         outcomes = [_said(one) for one in way.settle([copy.job for copy, _is_known in ours])]
         way.settled()
         ended = [pair for pair, outcome in zip(ours, outcomes, strict=True) if outcome.moved]
         lost = [copy for (copy, _is_known), outcome in zip(ours, outcomes, strict=True) if not outcome.moved]
         self._let_go([copy for copy, _is_known in ended], now_ms)
         self._take_back(lost)
+        self._unmark([copy.id for copy, _is_known in ours])
         self.report.moved += len(ended)
         self.report.known += sum(is_known for _copy, is_known in ended)
         return len(ended)
@@ -214,8 +222,34 @@ class Migration:
             return ""
         return "" if found.body == copy.job.body else f"{self.target} has a job of this id with another body"
 
-    def _let_go(self, copies: Sequence[Copy], now_ms: int) -> None:
-        """Ends the hold: ready now, or scheduled for when the original was due."""
+    def _mark(self, copies: Sequence[Copy], now_ms: int) -> None:
+        """Writes down what is held, before the originals go: a run that breaks off then leaves nothing but copies."""
+        held = {copy.id: copy.job.due_ms or 0 for copy in copies if (copy.job.due_ms or 0) < now_ms + HOLD_MS}
+        if held:
+            with translated():
+                self.engine.client.hset(self._on_the_way, mapping=held)
+
+    def _unmark(self, ids: Sequence[bytes]) -> None:
+        if ids:
+            with translated():
+                self.engine.client.hdel(self._on_the_way, *ids)
+
+    def _finished(self) -> Iterator[int]:
+        """Lets the copies go that a broken run left when their originals were ended; yields 0 if there were any."""
+        with translated():
+            held = self.engine.client.hgetall(self._on_the_way)
+        kept = set().union(*(way.keeps(list(held)) for way in self._ways)) if held else set()
+        ids = [id for id in held if id not in kept]
+        asks = [self._native.job_ask(self.target.queue, id, 0) for id in ids]
+        found = [job for job in self.engine.ask_all(asks) if job and job.state is State.SCHEDULED and not job.attempts]
+        originals = [replace(job, due_ms=int(held[job.id])) for job in found]
+        self.report.finished = self._let_go([Copy(job.id, job) for job in originals], self._now_ms()) if found else 0
+        self._unmark(ids)
+        if ids:
+            yield 0
+
+    def _let_go(self, copies: Sequence[Copy], now_ms: int) -> int:
+        """Ends the hold: ready now, or scheduled for when the original was due. How many of them were held."""
         due = [self._there(copy) for copy in copies if (copy.job.due_ms or 0) <= now_ms]
         asks = self._native.act_asks("promote", self.target.queue, due, {}) if due else []
         for copy in copies:
@@ -223,9 +257,7 @@ class Migration:
             if now_ms < due_ms < now_ms + HOLD_MS:
                 there = [self._there(copy)]
                 asks += self._native.act_asks("reschedule", self.target.queue, there, {"due_ms": due_ms})
-        for outcomes in self.engine.ask_all(asks):
-            for outcome in outcomes:
-                _said(outcome)
+        return sum(_said(outcome).moved for outcomes in self.engine.ask_all(asks) for outcome in outcomes)
 
     def _take_back(self, copies: Sequence[Copy]) -> None:
         """Removes copies whose originals went to somebody else in the meantime; nobody can have run them yet."""

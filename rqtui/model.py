@@ -82,6 +82,7 @@ class Job:
     cancelled: bool = False
     problem: str = ""
     history: tuple[Attempt, ...] = ()
+    line: bytes = b""  # native, of a job that was looked at alone: its line of attempts, as it is
     is_partial: bool = False  # `member` is too long to stand in a page: it is fetched before a verb acts on it
 
 

@@ -7,19 +7,24 @@ each to a file of JSON lines (0600, bounded) in the state folder, so that `rqtui
 
 from __future__ import annotations
 
+import errno
 import getpass
 import json
 import os
+import re
+import secrets
 import socket
+import stat
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from rqtui.durations import LATEST_MS
 from rqtui.server import mask
 
 STATE_VARIABLE = "RQTUI_STATE_DIR"
@@ -155,7 +160,7 @@ class Journal:
         if self._path is None:
             return
         try:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            own_folder(self._path.parent)
             if self._path.exists() and self._path.stat().st_size > FILE_BYTES:
                 self._path.replace(self._path.with_name(FILE + ".1"))
             add(self._path, json.dumps(line).encode() + b"\n")
@@ -167,14 +172,35 @@ def add(path: Path, line: bytes, *, is_new: bool = False, is_synced: bool = Fals
     """Adds to a file that only its owner may read; with `is_new` it must not be there yet. OSError where not all fits.
 
     At once, so that the lines of two programs do not mix; a disk that is nearly full takes a part without an error.
+    What somebody else put in its place (a link, a pipe, a file of theirs) is refused.
     """
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | (os.O_EXCL if is_new else 0)
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | (os.O_EXCL if is_new else 0)
     with os.fdopen(os.open(path, flags, 0o600), "ab", buffering=0) as file:
+        _keep_to_ourselves(file.fileno(), path)
         rest = memoryview(line)
         while rest:
             rest = rest[file.write(rest) :]
         if is_synced:
             os.fsync(file.fileno())
+
+
+def _keep_to_ourselves(number: int, path: Path) -> None:
+    """A file that was there with wider rights loses them. Raises OSError where it is not ours alone."""
+    found = os.fstat(number)
+    if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_nlink != 1:
+        raise PermissionError(errno.EPERM, "It is not a file of this user alone", str(path))
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        os.fchmod(number, 0o600)
+
+
+def own_folder(path: Path) -> None:
+    """Makes a folder that only its owner may enter, or makes it so. Raises OSError where it belongs to others too."""
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = path.stat()
+    if found.st_uid != os.geteuid() or found.st_mode & stat.S_ISVTX:
+        raise PermissionError(errno.EPERM, "It is not a folder of this user alone", str(path))
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        path.chmod(0o700)
 
 
 def state_folder(environ: Mapping[str, str] = os.environ) -> Path:
@@ -209,10 +235,10 @@ def past(folder: Path, most: int = REMEMBERED) -> list[Operation]:
         try:
             told = json.loads(line)
             if "undone" in told:
-                undone[str(told["undone"])] = int(told["at_ms"])
+                undone[str(told["undone"])] = _number(told["at_ms"])
             else:
                 found.append(_read(told))
-        except (ValueError, TypeError, KeyError, AttributeError):
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
             continue
     newest = found[-most:][::-1]
     return [replace(each, undone_at_ms=_undone_ms(each, undone)) if each.undo else each for each in newest]
@@ -234,10 +260,28 @@ def _read(told: dict[str, Any]) -> Operation:
     """An operation from its document."""
     ids = tuple(str(id).encode("utf-8", "surrogateescape") for id in told.pop("ids"))
     undo, others = told.pop("undo", ()), told.pop("others", ())
-    known = {each.name for each in fields(Operation)}
-    kept = {key: value for key, value in told.items() if key in known}
+    kept: dict[str, Any] = {name: read(told[name]) for name, read in _READERS.items() if name in told}
     names = (undo,) if isinstance(undo, str) else undo
     return Operation(**kept, ids=ids, undo=tuple(filter(None, map(str, names))), others=tuple(map(str, others)))
+
+
+def _number(value: Any) -> int:
+    """A count, or an instant. Raises ValueError for what is neither: nobody can show it as a date."""
+    number = int(value)
+    if not 0 <= number <= LATEST_MS:
+        raise ValueError(f"{value} is no instant")
+    return number
+
+
+def _numbers(value: Mapping[Any, Any]) -> dict[str, int]:
+    return {str(name): _number(number) for name, number in value.items()}
+
+
+_READERS: Mapping[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("who", "verb", "queue", "layout", "error", "url", "profile"), str),
+    **dict.fromkeys(("at_ms", "count", "undone_at_ms"), _number),
+    "answers": _numbers,
+}
 
 
 def clock(at_ms: int) -> str:
@@ -294,19 +338,24 @@ def undo_word(operation: Operation) -> str:
     return "can be undone" if operation.undo else "no undo"
 
 
-_MARKS = str.maketrans({sign: "\\" + sign for sign in "\\`*_[]<>|#"})
+_MARKS = str.maketrans({sign: "\\" + sign for sign in "\\`*_[]<>|#~&$!"})
+# What GitHub makes a link of by itself: addresses of pages and of people.
+_LINK = re.compile(
+    r"(?:(?<=http:)|(?<=ftp:))(?=//)|(?<=https:)(?=//)|(?<=www)(?=\.)|(?<!\S)(?=@)|(?=@[\w-]+\.\w)", re.IGNORECASE
+)
+_LIST = re.compile(r"^(\d+(?=[.)])|(?=[-+=]))")  # what would begin a list
 
 
 def _plain(text: str) -> str:
     """Data as Markdown shows it letter by letter, without a byte that a terminal would obey."""
     seen = "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in text)
-    return seen.translate(_MARKS)
+    return _LIST.sub(r"\1\\", _LINK.sub(r"\\", seen.translate(_MARKS)))
 
 
 def export(operations: Sequence[Operation], folder: Path) -> tuple[Path, Path]:
     """Writes them as Markdown and as JSON; the two new files. No bodies, URLs masked. Raises OSError."""
-    stem = f"rqtui-operations-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
+    stem = f"rqtui-operations-{datetime.now().astimezone():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
     page, data = folder / f"{stem}.md", folder / f"{stem}.json"
-    page.write_text(markdown(operations), "utf-8")
-    data.write_text(json.dumps(as_json(operations), indent=2) + "\n", "utf-8")
+    add(page, markdown(operations).encode("utf-8", "backslashreplace"), is_new=True)
+    add(data, json.dumps(as_json(operations), indent=2).encode() + b"\n", is_new=True)
     return page, data

@@ -12,7 +12,17 @@ from collections.abc import Callable, Mapping
 
 from redis import exceptions
 
-from rqtui.errors import Denied, Refused, RqtuiError, ScriptError, ServerError, Unknown, Unreachable, WrongType
+from rqtui.errors import (
+    Denied,
+    Elsewhere,
+    Refused,
+    RqtuiError,
+    ScriptError,
+    ServerError,
+    Unknown,
+    Unreachable,
+    WrongType,
+)
 
 # " script: 09d7…, on @user_script:3." (Redis 7), " script: on @user_script:3." (Valkey): Redis adds it where a
 # command failed inside a script; what a script returns as an error has no such end.
@@ -94,6 +104,38 @@ def _busy(script: str, text: str) -> RqtuiError:
     return ServerError(f"{script}: Redis is busy with another script (BUSY); nothing was done. Try again in a moment.")
 
 
+def _master_down(script: str, text: str) -> RqtuiError:
+    return ServerError(
+        f"{script}: this Redis is a replica that has lost its primary, and answers nothing until it is back "
+        "(MASTERDOWN); nothing was done."
+    )
+
+
+def _elsewhere(script: str, text: str) -> RqtuiError:
+    return Elsewhere(
+        f"{script}: this is one node of a Cluster, and another has the queue; nothing was done. "
+        "Write redis+cluster://HOST:PORT to reach all of it."
+    )
+
+
+def _moving(script: str, text: str) -> RqtuiError:
+    """ASK, TRYAGAIN: a script runs on neither node while its keys are on their way, so there is nothing to follow."""
+    return ServerError(
+        f"{script}: the slot of the queue is on its way to another node of the Cluster; nothing was done. "
+        "Try again in a moment."
+    )
+
+
+def _cluster_down(script: str, text: str) -> RqtuiError:
+    return ServerError(
+        f"{script}: the Cluster is down, a node that has slots is missing (CLUSTERDOWN); nothing was done."
+    )
+
+
+def _crossing(script: str, text: str) -> RqtuiError:
+    return ServerError(f"{script}: its keys lie in different slots, so it cannot run on a Cluster; nothing was done.")
+
+
 def _server(script: str, text: str) -> RqtuiError:
     return ServerError(f"{script}: Redis refuses it for now: {_sentence(text)}")
 
@@ -109,12 +151,12 @@ _BY_CODE: Mapping[str, Callable[[str, str], RqtuiError]] = {
     "BUSY": _busy,
     "MISCONF": _server,
     "NOREPLICAS": _server,
-    "MASTERDOWN": _server,
-    "CLUSTERDOWN": _server,
-    "CROSSSLOT": _server,
-    "MOVED": _server,
-    "ASK": _server,
-    "TRYAGAIN": _server,
+    "MASTERDOWN": _master_down,
+    "CLUSTERDOWN": _cluster_down,
+    "CROSSSLOT": _crossing,
+    "MOVED": _elsewhere,
+    "ASK": _moving,
+    "TRYAGAIN": _moving,
     "NOSCRIPT": _server,
 }
 _CODE_OF_CLASS = {  # redis-py 8 also keeps the code in `status_code`; older ones cut it off and leave the class

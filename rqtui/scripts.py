@@ -25,6 +25,8 @@ from rqtui.script_values import Wire, read, read_table, tail_to_argv, to_argv
 if TYPE_CHECKING:
     from redis import Redis
 
+    from rqtui.topology import Cluster
+
 __all__ = ["Answer", "Arg", "Call", "Key", "Move", "Script", "Word", "load", "parse", "run", "run_all"]
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -229,7 +231,7 @@ def _text(path: Path) -> str:
         raise ScriptError(f"{path}:1: it cannot be read: {error}") from error
 
 
-def run(client: Redis, call: Call) -> Answer:
+def run(client: Redis | Cluster, call: Call) -> Answer:
     """Send one call and return its answer. Raises the errors that `run_all` returns."""
     [result] = run_all(client, (call,))
     if isinstance(result, Exception):
@@ -237,7 +239,7 @@ def run(client: Redis, call: Call) -> Answer:
     return result
 
 
-def run_all(client: Redis, calls: Sequence[Call]) -> list[Answer | Exception]:
+def run_all(client: Redis | Cluster, calls: Sequence[Call]) -> list[Answer | Exception]:
     """Send calls in one pipeline (no transaction) and return an answer or an error for each, in order.
 
     The client speaks RESP2 and does not decode (`server.connect` sees to both).

@@ -14,13 +14,53 @@ from weakref import WeakSet
 
 from redis import Redis, exceptions
 
-from rqtui import script_errors
-from rqtui.errors import RqtuiError, ScriptError, WrongType
+from rqtui import missing_rights, script_errors, topology
+from rqtui.errors import Denied, Elsewhere, NodeAway, RqtuiError, ScriptError, Unreachable, WrongType
 from rqtui.script_values import Wire
+from rqtui.topology import Cluster
+
+MOVES = 3  # a slot may move again while it is followed; more than that is a Cluster that does not know itself
 
 
-def send(client: Redis, calls: Sequence[Any]) -> list[Any]:
-    """An answer or an error for each call, in order; see `scripts.run_all`."""
+def send(client: Redis | Cluster, calls: Sequence[Any]) -> list[Any]:
+    """An answer or an error for each call, in order; see `scripts.run_all`.
+
+    What a node of a Cluster did not do since another has the queue by now is sent to that one.
+    """
+    results = _send(client, calls)
+    for _ in range(MOVES):
+        moved = [i for i, result in enumerate(results) if isinstance(result, Elsewhere)]
+        if not moved or not topology.follows(client):
+            break
+        for i, result in zip(moved, _send(client, [calls[i] for i in moved]), strict=True):
+            results[i] = result
+    return results
+
+
+def _send(client: Redis | Cluster, calls: Sequence[Any]) -> list[Any]:
+    return _send_to_nodes(client, calls) if isinstance(client, Cluster) else _send_to_one(client, calls)
+
+
+def _send_to_nodes(cluster: Cluster, calls: Sequence[Any]) -> list[Any]:
+    """One trip to each node that has keys of these calls."""
+    results: list[Any] = [None] * len(calls)
+    groups: dict[Redis, list[int]] = {}
+    for i, call in enumerate(calls):
+        try:
+            groups.setdefault(cluster.of_key(call.keys[0]) if call.keys else cluster.live(), []).append(i)
+        except exceptions.RedisError as error:
+            results[i] = script_errors.from_connecting(error)
+    for client, at in groups.items():
+        for i, result in zip(at, _send_to_one(client, [calls[i] for i in at]), strict=True):
+            results[i] = result
+    if any(isinstance(result, Elsewhere | Unreachable) for result in results):
+        cluster.forget()
+    if all(isinstance(result, Unreachable) for result in results):
+        return results
+    return [NodeAway(str(result)) if isinstance(result, Unreachable) else result for result in results]
+
+
+def _send_to_one(client: Redis, calls: Sequence[Any]) -> list[Any]:
     try:
         with _connection(client) as connection:
             return _run_on(connection, client, calls)
@@ -102,6 +142,8 @@ def _run_on(connection: Any, client: Redis, calls: Sequence[Any]) -> list[Any]:
         )
     for i, reply in zip(again, second, strict=True):
         replies[i] = reply
+    if any(isinstance(reply, exceptions.ReadOnlyError) for reply in replies):
+        connection.disconnect()  # demoted: by its name another server may be found now
     return [_result(connection, call, reply) for call, reply in zip(calls, replies, strict=True)]
 
 
@@ -141,6 +183,8 @@ def _result(connection: Any, call: Any, reply: Any) -> Any:
         return script_errors.from_lost_reply(reply.reason, script.name, may_have_run)
     if isinstance(reply, Exception):
         error = script_errors.from_reply(reply, script.name, script.path)
+        if isinstance(error, Denied):
+            return missing_rights.named(error, str(reply), script.source, call.keys)
         return _with_key(connection, call, error) if isinstance(error, WrongType) else error
     try:
         return call.parse(reply)

@@ -7,16 +7,17 @@ but a name for `CLIENT LIST`; `probe()` asks. Scripts are run by `scripts.py`, s
 from __future__ import annotations
 
 import contextlib
-import errno
 import re
-import socket
-import ssl
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from rqtui.errors import Denied, RqtuiError, ServerError, Unreachable, UsageError
+from rqtui import passwords, tls
+from rqtui.addresses import hosts_of
+from rqtui.describing import describe
+from rqtui.errors import Denied, ServerError, Unreachable, UsageError
+from rqtui.nodes import is_cluster
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -37,22 +38,26 @@ def connect(url: str, *, timeout_s: float = 5.0, block_s: float = 0.0, client_na
     from redis.backoff import NoBackoff
     from redis.retry import Retry
 
-    options = _url_options(url)
+    hosts = hosts_of(url, mask(url))
+    options = _url_options(hosts.single if hosts else url)
     name = options.pop("client_name", client_name)
     options["socket_timeout"] = options.get("socket_timeout", timeout_s) + block_s
     options.setdefault("socket_connect_timeout", timeout_s)
     # redis-py 8.1 retries by default, time-outs too: an EVAL whose reply was lost was sent 11 times (LIBRARIES, F1).
-    pool = ConnectionPool(
-        **options,
-        retry=Retry(NoBackoff(), 0),
-        retry_on_error=[],
-        protocol=2,
-        decode_responses=False,
-        health_check_interval=0,
-        driver_info=None,
-        redis_connect_func=_greeting(name),
-    )
-    return Redis.from_pool(pool)
+    options |= {
+        "retry": Retry(NoBackoff(), 0),
+        "retry_on_error": [],
+        "protocol": 2,
+        "decode_responses": False,
+        "health_check_interval": 0,
+        "driver_info": None,
+        "redis_connect_func": _greeting(name),
+    }
+    if hosts is None:
+        return Redis.from_pool(ConnectionPool(**options))
+    from rqtui import topology
+
+    return topology.client(hosts, options)  # type: ignore[return-value]  # a Cluster has what is asked of it
 
 
 _NOT_TAKEN_OVER = ("himport_registry", "maint_notifications_config", "maint_notifications_pool_handler")
@@ -61,14 +66,18 @@ _NOT_TAKEN_OVER = ("himport_registry", "maint_notifications_config", "maint_noti
 def connect_like(client: Redis) -> Redis:
     """A client for the same server and user as `client`, with connections of its own and the options of `connect`.
 
-    Raises UsageError for what has no pool of connections to take the options from (asynchronous clients, Cluster).
+    Raises UsageError for what has no pool of connections to take the options from (asynchronous, RedisCluster).
     """
     from redis import ConnectionPool, Redis
     from redis.backoff import NoBackoff
     from redis.retry import Retry
 
+    if is_cluster(client):
+        return client.like()  # type: ignore[attr-defined, no-any-return]
     if not isinstance(client, Redis):
-        raise UsageError(f"A redis.Redis or the URL of a Redis is needed, not {type(client).__name__}.")
+        is_theirs = "Cluster" in type(client).__name__
+        url = "redis+cluster://HOST:PORT" if is_theirs else "URL of a Redis"
+        raise UsageError(f"A redis.Redis or the {url} is needed, not {type(client).__name__}.")
     given = client.connection_pool.connection_kwargs
     options = {
         name: value for name, value in given.items() if name not in _NOT_TAKEN_OVER and not name.startswith("orig_")
@@ -77,6 +86,10 @@ def connect_like(client: Redis) -> Redis:
     options.update(
         retry=Retry(NoBackoff(), 0), retry_on_error=[], protocol=2, decode_responses=False, health_check_interval=0
     )
+    if hasattr(client.connection_pool, "sentinel_manager"):
+        from rqtui import topology
+
+        return topology.like_sentinels_of(client.connection_pool, options)
     return Redis.from_pool(ConnectionPool(connection_class=client.connection_pool.connection_class, **options))
 
 
@@ -102,8 +115,8 @@ def _url_options(url: str) -> dict[str, Any]:
     shown = mask(url)
     if not url.startswith(tuple(f"{scheme}://" for scheme in SCHEMES)):
         raise UsageError(
-            f'"{shown}" is not the URL of a Redis: that starts with redis://, rediss:// (TLS) or unix://, '
-            f"as in {DEFAULT_URL}/0."
+            f'"{shown}" is not the URL of a Redis: that starts with redis://, rediss:// (TLS), unix://, '
+            f"redis+sentinel:// or redis+cluster://, as in {DEFAULT_URL}/0."
         )
     if any(character.isspace() or not character.isprintable() for character in url):
         raise UsageError(f"The URL {shown!r} holds a space or a control character: write it as %20 or the like.")
@@ -115,132 +128,38 @@ def _url_options(url: str) -> dict[str, Any]:
             f'The URL "{shown}" has no valid host and port. '
             "In a password, / ? # @ and : are written %2F %3F %23 %40 and %3A."
         ) from None
-    _refuse_unknown_options(shown, parts.query)
-    if parts.scheme == "unix" and not parts.path:
-        raise UsageError(f'The URL "{shown}" names no socket: write unix:///path/to/redis.sock.')
     if parts.fragment:
         raise UsageError(f'The URL "{shown}" has a part after #, which means nothing here; in a password write %23.')
+    _refuse_unknown_options(shown, parts.scheme, parts.query)
+    if parts.scheme == "unix" and not parts.path:
+        raise UsageError(f'The URL "{shown}" names no socket: write unix:///path/to/redis.sock.')
     if parts.scheme != "unix" and not re.fullmatch(r"/?|/\d+", unquote(parts.path)):
         raise UsageError(f'The URL "{shown}" has no database number after the host: write {DEFAULT_URL}/0.')
     try:
-        return dict(parse_url(url))  # type: ignore[no-untyped-call]
+        options = dict(parse_url(url))  # type: ignore[no-untyped-call]
     except ValueError as error:
         raise UsageError(f'The URL "{shown}" cannot be used: {error}') from None
+    if parts.scheme == "rediss":
+        tls.check(shown, options)
+    return options
 
 
-def _refuse_unknown_options(shown: str, query: str) -> None:
+def _refuse_unknown_options(shown: str, scheme: str, query: str) -> None:
+    is_tls = scheme == "rediss"
+    known = (*URL_OPTIONS, *(tls.OPTIONS if is_tls else ()))
     for name in parse_qs(query, keep_blank_values=True):
-        if name not in URL_OPTIONS and not name.startswith("ssl_"):
-            raise UsageError(
-                f'The URL "{shown}" has the option {name!r}, which is not one of {", ".join(URL_OPTIONS)} and ssl_….'
-            )
+        if name in tls.OPTIONS and not is_tls:
+            raise UsageError(f'The URL "{shown}" has the option {name!r}, which is for TLS: then it starts rediss://.')
+        if name not in known:
+            what = (
+                "an option" if "@" in query else f"the option {name!r}"
+            )  # it may be a part of a password with a ? in it
+            raise UsageError(f'The URL "{shown}" has {what}, which is not one of {", ".join(known)}.')
 
 
 def mask(url: str) -> str:
     """`url` without its passwords, also where it is no valid URL; for everything that a person or a log reads."""
-    secret_options = re.sub(r"([?&][^=&#]*(?:password|token|secret)[^=&#]*=)[^&#]*", r"\1***", url, flags=re.IGNORECASE)
-    # Up to the *last* @: an unquoted @ or / in a password must not show the rest of it.
-    return re.sub(r"(://[^:@/?#]*):.+@", r"\1:***@", secret_options, flags=re.DOTALL)
-
-
-def describe(error: BaseException, url: str = "") -> str:
-    """A sentence for a person: what failed where, and what to do. `url` names the place if the error does not."""
-    if isinstance(error, RqtuiError):
-        return str(error)
-    where = _where(url)
-    for cause in _causes(error):
-        for matches, sentence in _SENTENCES:
-            if matches(cause):
-                return _capitalised(sentence.format(where=where))
-    return _capitalised(f"{where} answered with an error: {error}")
-
-
-def _capitalised(sentence: str) -> str:
-    return f"T{sentence[1:]}" if sentence.startswith("the ") else sentence
-
-
-def _where(url: str) -> str:
-    try:
-        parts = urlsplit(url)
-        if parts.scheme == "unix":
-            return f"the socket {unquote(parts.path)}"
-        return f"{parts.hostname or 'localhost'}:{parts.port or 6379}" if url else "the server"
-    except ValueError:
-        return mask(url)
-
-
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    """The error and what it was raised from, the deepest first: that one knows the errno."""
-    chain: list[BaseException] = []
-    link: BaseException | None = error
-    while link is not None and link not in chain:
-        chain.append(link)
-        link = link.__cause__ or link.__context__
-    yield from reversed(chain)
-
-
-def _errno(*codes: int) -> Callable[[BaseException], bool]:
-    return lambda error: isinstance(error, OSError) and error.errno in codes
-
-
-def _kind(kind: type[BaseException], text: str = "") -> Callable[[BaseException], bool]:
-    pattern = re.compile(text, re.IGNORECASE)
-    return lambda error: isinstance(error, kind) and pattern.search(str(error)) is not None
-
-
-def _says(text: str) -> Callable[[BaseException], bool]:
-    return _kind(Exception, text)
-
-
-_SENTENCES: tuple[tuple[Callable[[BaseException], bool], str], ...] = (
-    (
-        _kind(ssl.SSLCertVerificationError),
-        "{where} showed a TLS certificate that is not trusted. Name its authority with ?ssl_ca_certs=FILE.",
-    ),
-    (_kind(ssl.SSLError), "{where} does not speak TLS as expected. Without TLS the URL starts with redis://."),
-    (_kind(socket.gaierror), "The host name of {where} is not known. Check its spelling, and the network."),
-    (_errno(errno.ECONNREFUSED), "Nothing listens at {where}: connection refused. Start Redis, or give another URL."),
-    (_errno(errno.ENOENT), "Nothing stands at {where}. Start Redis with that unixsocket, or give another URL."),
-    (_errno(errno.EACCES, errno.EPERM), "This user may not open {where}. Check its permissions."),
-    (_errno(errno.EHOSTUNREACH, errno.ENETUNREACH), "There is no route to {where}. Check the network."),
-    (
-        _says("handshake operation timed out"),
-        "{where} did not answer in TLS. If it does not use TLS, the URL starts with redis://.",
-    ),
-    (_says("timeout connecting"), "{where} did not take the connection in time. Check host, port and firewall."),
-    (_says("max number of clients"), "{where} has as many clients as it allows (maxclients). Close some, or raise it."),
-    (_says("running in protected mode"), "{where} is in protected mode: set a password there to let other hosts in."),
-    (
-        _says("without any password configured|no password is set"),
-        "{where} has no password, but the URL gives one. Leave it out.",
-    ),
-    (
-        _says("WRONGPASS|invalid (?:username|password)"),
-        "{where} refused the password. Check user and password in the URL.",
-    ),
-    (
-        _says("NOAUTH|authentication required"),
-        "{where} wants a password: redis://:PASSWORD@HOST or redis://USER:PASSWORD@HOST.",
-    ),
-    (
-        _says("no permissions|NOPERM"),
-        "{where} denies this to this user. Its ACL has to allow the command and the keys.",
-    ),
-    (_says("db index|invalid database"), "{where} has no database of that number. Give a lower one after the host."),
-    (_says("loading the dataset"), "{where} is still loading its data. It will answer when it is done."),
-    (_says("read only replica|READONLY"), "{where} is a read-only replica. Connect to its primary to change anything."),
-    (_says("MISCONF"), "{where} refuses writes since it cannot save to its disk (MISCONF). Look at its log."),
-    (_says("OOM command not allowed"), "{where} is at its maxmemory: new jobs are refused until some are done."),
-    (
-        _says("protocol error|invalid response|unknown protocol"),
-        "What answers at {where} is not a Redis. Check host and port.",
-    ),
-    (
-        _says("closed by server|reset by peer|broken pipe"),
-        "{where} closed the connection. If it expects TLS, the URL starts with rediss://.",
-    ),
-    (_says("timeout|timed out"), "{where} did not answer in time. It may be busy, or out of reach."),
-)
+    return passwords.masked(url)
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,7 +225,10 @@ def reach(client: Redis, url: str = "") -> None:
     from redis.exceptions import AuthenticationError, RedisError
 
     try:
-        client.connection_pool.release(client.connection_pool.get_connection())
+        if is_cluster(client):
+            client.refresh()  # type: ignore[attr-defined]
+        else:
+            client.connection_pool.release(client.connection_pool.get_connection())
     except AuthenticationError as error:
         raise Denied(describe(error, url)) from error
     except (RedisError, OSError) as error:

@@ -24,7 +24,7 @@ class Settings:
     of the file that was read, `problems` are sentences on what is wrong in it; `notes` are worth a word at the start.
     """
 
-    url: str = DEFAULT_URL
+    url: str = field(default=DEFAULT_URL, repr=False)  # it may hold a password
     layouts: tuple[str, ...] = ()
     read_only: bool = False
     is_debug: bool = False

@@ -318,10 +318,14 @@ class Ticker:
 
     def _measured_ms(self) -> float:
         """The way to the server and back, once in a while: what a tick costs beyond it is the server's work."""
+        from rqtui import health  # late: the screen imports this module before its first picture
+
         began = time.monotonic()
         with translated():
             self.engine.client.ping()
-        return (time.monotonic() - began) * 1000
+        took_ms = (time.monotonic() - began) * 1000
+        self.engine.warnings = health.urgent(self.engine.client)
+        return took_ms
 
     def _step_task(self) -> None:
         act, steps = self._tasks[0]

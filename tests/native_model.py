@@ -302,11 +302,13 @@ class Model(State):
             self.forget_dead(10 + 2 * len(moved))
         return said
 
-    def delete(self, rows: Sequence[tuple[bytes, str]], place: str, force: bool) -> list[Said]:
+    def delete(self, rows: Sequence[tuple[bytes, str]], place: str, force: bool, is_as_read: bool) -> list[Said]:
         def one(row: tuple[bytes, str]) -> tuple[Said, bytes | None]:
             id, token = row
             if why := self._stays(id, token, place, force, (*LIVE, *ENDED)):
                 return why, None
+            if not is_as_read:
+                return "changed", None
             home = self.place(id)
             self.erase(id)
             return ("moved", home), id

@@ -60,6 +60,10 @@ def by_token(**args: object) -> Callable[[Jobs], Request]:
     return lambda jobs: Request({"now_ms": NOW, **args}, [(job.id, job.token) for job in jobs])
 
 
+def as_read(line: str, **args: object) -> Callable[[Jobs], Request]:
+    return lambda jobs: Request({"now_ms": NOW, **args}, [(job.id, job.token, line) for job in jobs])
+
+
 def some(**args: object) -> Callable[[Jobs], Request]:
     return lambda jobs: Request({"now_ms": NOW, "limit": len(jobs), **args})
 
@@ -191,7 +195,7 @@ def workers_are_listed(world: World, answer: Answer) -> None:
 
 BEAT = plain(now_ms=NOW, worker="w1", ttl_ms=60000, pid="1", host="here", job=b"a b")
 RESERVE = some(worker="w1", ttr_ms=LEASE)
-KILL, DELETE = by_token(force=True, reason=b"broken"), by_token(force=True)
+KILL, DELETE = by_token(force=True, reason=b"broken"), as_read("", force=True)
 PURGE: Callable[[Jobs], Request] = lambda jobs: Request(  # noqa: E731 (one of a row of requests)
     {"now_ms": NOW, "limit": len(jobs), "place": jobs[0].place, "force": True}
 )
@@ -271,7 +275,14 @@ USES = {
         | {"bodyless": reach(by_id(), "done", lambda world, job: world.client.hdel(key("jobs"), job.id))},
     ),
     "kill": Use(KILL, reach={**leased(KILL, by_token()), "wrong_place": reach(KILL, "done")}),
-    "delete": Use(DELETE, reach={**leased(DELETE, by_token()), "wrong_place": reach(by_token(place="dead"), "ready")}),
+    "delete": Use(
+        DELETE,
+        reach={
+            **leased(DELETE, as_read("")),
+            "wrong_place": reach(as_read("", place="dead"), "ready"),
+            "changed": reach(as_read("-"), "ready", lambda world, job: as_left(world, [job])),
+        },
+    ),
     "purge": Use(
         PURGE,
         chooses=True,

@@ -103,7 +103,7 @@ COMING = {
 }
 LOOPS = {"taken_at_ms": int, "loops": [STANDING], "next": [COMING]}
 OPERATIONS = {"operations": [{"at_ms": int, "who": str, "verb": str, "queue": str, "layout": str, "ids": [str]}]}
-UNDO = {"undo": [{"n": (int, NONE), "at_ms": int, "verb": str, "queue": str, "jobs": int}]}
+UNDO = {"undo": [{"n": (int, NONE), "at_ms": int, "verb": str, "queue": str, "others": [str], "jobs": int}]}
 LAYOUT = {"layout": str, "places": list, "verbs": dict, "options": dict}
 
 

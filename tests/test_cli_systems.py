@@ -42,6 +42,26 @@ def test_a_snapshot_counts_every_place(client: Redis, sh: Callable[..., Shell], 
     assert dump(client) == before
 
 
+@pytest.mark.parametrize("command", [("put", "redishced:mail", "1"), ("act", "pause", "redishced:mail")])
+def test_a_slip_in_the_name_of_a_system_makes_no_native_queue(
+    client: Redis, url: str, command: tuple[str, ...]
+) -> None:
+    before = dump(client)
+    ran = shell(url, *command)
+    assert ran.code == 2 and 'no system "redishced"; did you mean redisched:mail?' in ran.err
+    assert dump(client) == before
+    assert shell(url, "put", "native:redishced:mail", "1").code == 0
+    assert client.zcard("rqtui:{redishced:mail}:ready") == 1
+    assert shell(url, *command).code == 0, "now it is a queue that somebody has seen"
+
+
+def test_a_put_says_once_that_it_makes_a_new_native_queue(client: Redis, url: str) -> None:
+    client.hset("mail:id", "a", "b")  # nobody's
+    said = "mail is a new native queue; another system's is put into as LAYOUT:QUEUE."
+    assert [said in shell(url, "put", "mail", "1").err for _time in range(2)] == [True, False]
+    assert said not in shell(url, "put", "native:other", "1").err
+
+
 @pytest.mark.parametrize(("system", "place", "name"), PLACES, ids=str)
 def test_jobs_of_a_place_by_its_own_name_and_by_its_state(
     client: Redis, sh: Callable[..., Shell], system: System, place: str, name: str

@@ -10,6 +10,7 @@ import pytest
 from native_jobs import NOW, ask, key, put
 from redis import Redis
 from shell import process, shell
+from waiting import wait_until
 
 from rqtui import layouts
 from rqtui.client import Queue
@@ -159,6 +160,28 @@ def test_following_tells_each_event_once_until_it_is_stopped(client: Redis, url:
         running.send_signal(signal.SIGTERM)
         rest = running.communicate(timeout=10)[0]
     assert (rest, running.returncode) == (b"", 0)
+
+
+@pytest.mark.parametrize("names", [("mail",), ()], ids=["that queue", "all queues"])
+def test_following_misses_no_job_of_a_queue_that_was_not_there(client: Redis, url: str, names: tuple[str, ...]) -> None:
+    Queue("other", client).put(0, id="other")
+    running = process(url, "events", *names, "--follow", "--json", "--limit", "0")
+    assert running.stdout and running.stderr
+    try:
+        said = running.stderr.readline()
+        assert (b"no such queue yet" if names else b"recording begins in other") in said
+        assert client.keys("rqtui:{mail}:*") == [], "to look on makes no queue"
+        mail = Queue("mail", client)
+        mail.put_many([{"body": n, "id": f"job-{n}"} for n in range(3)])
+        seen = [json.loads(running.stdout.readline())["id"] for _ in range(3)]
+        wait_until(lambda: client.hget("rqtui:{mail}:meta", "events"), 20, "it is recorded now")
+        mail.put(3, id="job-3")
+        seen.append(json.loads(running.stdout.readline())["id"])
+        assert seen == ["job-0", "job-1", "job-2", "job-3"]
+    finally:
+        running.send_signal(signal.SIGTERM)
+        rest = running.communicate(timeout=10)[0]
+    assert rest == b"", "nothing is told twice"
 
 
 @pytest.mark.parametrize("words", [("--limit", "-1"), ("--limit", "1001"), ("--filter", "/(/")])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import msgpack
 import pytest
 
 from rqtui.errors import UsageError
@@ -92,6 +95,15 @@ def test_a_filter_tells_whether_it_needs_bodies() -> None:
     assert parse("text").reads_body
     assert parse("body:x").reads_body
     assert not parse("id:x err:y !job:z").reads_body
+
+
+def test_a_body_in_messagepack_is_searched_as_the_screen_shows_it() -> None:
+    packed = replace(JOB, body=msgpack.packb({"to": "a@b.c", "tries": 7, "whole": True, 5: ["größe", b"\xff"]}))
+    for found in ('body:/"tries": 7/', "body:true", "body:größe", "a@b.c", 'body:/"5":/', "body:base64:"):
+        assert parse(found)(packed), found
+    assert not parse("body:/tries.*8/")(packed)
+    cut = replace(JOB, body=packed.body[:12])
+    assert parse("body:a@b")(cut) and not parse('body:/"to"/')(cut)
 
 
 def test_bytes_that_are_no_text_do_not_break_a_filter() -> None:

@@ -179,7 +179,7 @@ async def test_the_original_stays_when_it_ran_meanwhile_and_died_again(url: str,
         it.app.screen.query_one("#field-id", Input).value = "new"
         it.app.screen.query_one("#yes").focus()
         await it.press("enter")
-        await it.until_told("The original stays: it has run again")
+        await it.until_told("delete: it was tried or changed since it was read, and stays · d1")
         assert (seeded.ids("dead"), seeded.ids("ready")) == (["d1"], ["new"])
 
 

@@ -121,6 +121,16 @@ def test_a_denied_verb_is_refused_on_a_whole_place_too(client: Redis) -> None:
     assert here.ids("ready") == ["one"]
 
 
+@pytest.mark.parametrize("form", [{"place": "ready", "limit": 10}, {}])
+def test_who_may_not_delete_may_not_purge_either(client: Redis, form: dict[str, object]) -> None:
+    here = Seeded(client)
+    here.put("one")
+    careful = Engine(client, [layouts.make("native")], denied=(("mail", ("delete",)),), profile="prod")
+    with pytest.raises(Refused, match='^purge is denied on queues like "mail" by the profile "prod", as delete is'):
+        careful.act("purge", here.ref, (), form)
+    assert here.ids("ready") == ["one"]
+
+
 def test_what_is_not_named_is_allowed(client: Redis) -> None:
     here = Seeded(client)
     here.put("one")

@@ -112,6 +112,34 @@ async def test_a_keymap_with_an_error_opens_the_screen_and_says_so(url: str, cli
         await it.until(lambda: it.app.view is not None and it.app.view.NAME == "errors", "the errors")
 
 
+def test_sentences_name_the_keys_of_the_keymap() -> None:
+    keys.take({"enqueue": "ctrl+n", "verb_N": "ctrl+n", "reaper": "f2", "verb_R": "U", "back": "backspace"})
+    assert keys.renamed("no queues yet: Esc, then N adds a job") == "no queues yet: Backspace, then Ctrl+N adds a job"
+    assert keys.renamed(". starts the reaper") == "F2 starts the reaper"
+    assert keys.renamed("e groups them, R runs them again") == "e groups them, U runs them again"
+    assert keys.renamed("A drip is going on. It ends.") == "A drip is going on. It ends."
+    keys.take({})
+    assert keys.renamed("Esc, then N") == "Esc, then N"
+
+
+@on_screen
+async def test_empty_panes_findings_and_questions_name_the_keys_of_the_keymap(url: str, client: Redis) -> None:
+    here = Seeded(client)
+    here.put("one")
+    here.engine.act("pause", here.ref, ())
+    settings = Settings(url, keymap=granted('resume = "ctrl+u"\nundo = "Z"\nfilter = ";"\nenqueue = "ctrl+n"').keymap)
+    async with screen(settings) as it:
+        await it.until_shown("paused: Ctrl+U resumes it")
+        await it.press("semicolon", *"nothing", "enter")
+        await it.until_shown("no queue fits the filter: ; changes it")
+        await it.press("escape", "escape", "enter", "2", "D")
+        await it.until_shown("Z undoes it")
+        await it.press("escape", "escape")
+        here.engine.act("delete", here.ref, here.jobs("ready"))
+        await it.press("enter", "2")
+        await it.until_shown("nothing waits: Ctrl+N adds a job")
+
+
 def test_textual_finds_nothing_to_object_to_in_a_granted_keymap() -> None:
     made = granted('workers = "e"\nerrors = "w"\ndelete = "ctrl+d"')
     app = Cockpit(Settings())

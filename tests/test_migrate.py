@@ -210,6 +210,13 @@ def standing(client: Redis) -> set[bytes]:
     return set(ids)
 
 
+def held(client: Redis) -> list[bytes]:
+    """Copies that nobody let go; nothing was planted that is due nine to ten minutes from now."""
+    seconds, _micros = client.time()
+    until_ms = seconds * 1000 + 1000 + HOLD_MS
+    return client.zrangebyscore("rqtui:{new}:scheduled", until_ms - 60_000, until_ms)
+
+
 def left(client: Redis, system: System) -> dict[str, int]:
     found = engine(client, system).ask(layouts.make(system.spec).queue_ask(system.queue))
     return {count.place: count.count for count in found.counts if count.count and count.state != "done"}
@@ -356,6 +363,8 @@ def test_wherever_a_run_is_killed_the_next_one_moves_each_job_once(
         report = run(client, system).report
         assert (at, copies(client)) == (at, planted)
         assert (at, report.skipped, left(client, system)) == (at, [], {})
+        assert (at, held(client)) == (at, []), "no copy waits for ten minutes"
+        assert client.keys("*:copies:*") == []
         if is_over:
             assert at > 10  # there was something to cut
             return
@@ -383,6 +392,26 @@ def test_a_batch_on_its_way_is_finished_into_the_queue_it_was_on_its_way_to(syst
     other.close()  # as the command does
     assert keyspace.diff(before, keyspace.dump(client)) == []
     assert run(client, system).report.is_complete
+    assert copies(client) == planted
+
+
+def test_what_a_run_left_between_the_originals_and_the_copies_is_let_go_and_counted_by_the_next(
+    client: Redis, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    redisched = next(system for system in SYSTEMS if system.name == "redisched")
+    planted = redisched.plant(client, 12)
+    made = migration(client, redisched)
+
+    def stop(*_args: Any) -> Any:
+        raise PowerCut
+
+    monkeypatch.setattr(made, "_let_go", stop)
+    with pytest.raises(PowerCut):
+        list(made.steps())
+    waiting = len(held(client))
+    assert waiting
+    told = shell(url, "migrate", str(redisched.ref), str(TARGET), "--json")
+    assert (told.code, told.json["finished"], held(client)) == (0, waiting, [])
     assert copies(client) == planted
 
 
@@ -625,6 +654,7 @@ def test_the_document_says_what_was_moved_and_the_exit_code_whether_all_was(clie
         "target": "native:new",
         "moved": 1,
         "known": 0,
+        "finished": 0,
         "skipped": [],
         "left": 0,
         "left_places": {},

@@ -64,7 +64,7 @@ def test_any_bytes_up_to_512_make_an_id(any_client: Redis, id: bytes) -> None:
     assert words(ask(any_client, "requeue", [(id,)])) == ["moved"]
     ask(any_client, "ack", [taken(any_client)])
     assert places_of(any_client, id) == ["done"]
-    (gone,) = ask(any_client, "delete", [(id, "")]).each
+    (gone,) = ask(any_client, "delete", [(id, "", "")]).each
     assert facts(any_client, id) == {}
     assert words(ask(any_client, "restore", [(id, *gone.values.values())])) == ["moved"]
     assert places_of(any_client, id) == ["done"]

@@ -66,6 +66,9 @@ PICKS = st.lists(st.integers(0, 400), min_size=1, max_size=4)  # which jobs: `Ma
 ROWS = st.lists(st.tuples(st.integers(0, 400), TOKENS), min_size=1, max_size=4)
 
 
+READ = st.sampled_from(["", "now", "before"])  # when the line was read that goes along with a delete
+
+
 def said(answer: Answer) -> list[Said]:
     """The answers per row in the model's shape: the word, or the word and its first value."""
     return [(row.word, *list(row.values.values())[:1]) if row.values else row.word for row in answer.each]
@@ -206,12 +209,18 @@ class Machine(RuleBasedStateMachine):
         answer = self.ask("kill", rows, place=place, reason=b"why", force=force)
         assert said(answer) == self.model.kill(rows, place, "why", force)
 
-    @rule(rows=ROWS, place=st.one_of(st.just(""), PLACE), with_token=st.booleans(), force=st.booleans())
-    def delete(self, rows: Any, place: str, with_token: bool, force: bool) -> None:
+    def line_of(self, id: bytes) -> bytes:
+        """A job's line of attempts as Redis has it, `-` for none."""
+        return self.client.hget(key("attempts"), id) or b"-"
+
+    @rule(rows=ROWS, place=st.one_of(st.just(""), PLACE), with_token=st.booleans(), force=st.booleans(), read=READ)
+    def delete(self, rows: Any, place: str, with_token: bool, force: bool, read: str) -> None:
         rows = [(id, token if with_token else "") for id, token in self.proven(rows, *PLACES)]
         before = copy.deepcopy(self.model)
-        answer = self.ask("delete", rows, place=place, force=force)
-        assert said(answer) == self.model.delete(rows, place, force)
+        lines = {"": lambda id: b"", "now": self.line_of, "before": lambda id: b"before " + self.line_of(id)}
+        asked = [(id, token, lines[read](id)) for id, token in rows]
+        answer = self.ask("delete", asked, place=place, force=force)
+        assert said(answer) == self.model.delete(rows, place, force, read != "before")
         for (id, _), row in zip(rows, answer.each, strict=True):
             if row.word == "moved":
                 self.trash.append((id, tuple(row.values.values()), before))

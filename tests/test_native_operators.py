@@ -59,17 +59,29 @@ def test_delete_and_restore_bring_back_every_byte(any_client: Redis) -> None:
         plant_job(any_client, place, place.encode(), NOW + 7, b"\x00\xff" * 3000, line(2), history("x"), priority=-3)
     before = {place: facts(any_client, place.encode()) for place in ("scheduled", "ready", "dead", "done")}
     for place, known in before.items():
-        (gone,) = ask(any_client, "delete", [(place.encode(), "")]).each
+        (gone,) = ask(any_client, "delete", [(place.encode(), "", "")]).each
         assert facts(any_client, place.encode()) == {}
         ask(any_client, "restore", [(place.encode(), *gone.values.values())])
         assert facts(any_client, place.encode()) == known
 
 
+def test_delete_takes_a_job_only_as_it_was_read_where_the_caller_says_how(any_client: Redis) -> None:
+    put(any_client, b"a")
+    assert words(ask(any_client, "delete", [(b"a", "", "1 - 1 1 - - ")])) == ["changed"]
+    taken(any_client)
+    line = any_client.hget(key("attempts"), b"a")
+    assert words(ask(any_client, "delete", [(b"a", "", "-")], force=True)) == ["changed"]
+    before = dump(any_client)
+    assert words(ask(any_client, "delete", [(b"a", "", line + b"x")], force=True)) == ["changed"]
+    assert dump(any_client) == before
+    assert words(ask(any_client, "delete", [(b"a", "", line)], force=True)) == ["moved"]
+
+
 def test_a_reserved_job_that_was_deleted_comes_back_to_ready_at_its_old_place(any_client: Redis) -> None:
     put(any_client, b"a", b"b")
     proof = taken(any_client)
-    assert words(ask(any_client, "delete", [(b"a", "")])) == ["reserved"]
-    (gone,) = ask(any_client, "delete", [(b"a", "")], force=True).each
+    assert words(ask(any_client, "delete", [(b"a", "", "")])) == ["reserved"]
+    (gone,) = ask(any_client, "delete", [(b"a", "", "")], force=True).each
     assert words(ask(any_client, "ack", [proof])) == ["gone"]
     ask(any_client, "restore", [(b"a", *gone.values.values())])
     assert members(any_client, "ready") == [b"a", b"b"]
@@ -88,9 +100,9 @@ def test_a_killed_job_says_why_and_its_worker_learns_that_it_is_stale(any_client
 def test_acting_on_a_place_leaves_jobs_that_went_elsewhere(any_client: Redis) -> None:
     put(any_client, b"a")
     before = dump(any_client)
-    for verb in ("kill", "delete"):
-        (row,) = ask(any_client, verb, [(b"a", "")], place="scheduled").each
-        assert (row.word, row.values["place"]) == ("wrong_place", "ready")
+    for verb, row in (("kill", (b"a", "")), ("delete", (b"a", "", ""))):
+        (said,) = ask(any_client, verb, [row], place="scheduled").each
+        assert (said.word, said.values["place"]) == ("wrong_place", "ready")
     assert dump(any_client) == before
 
 

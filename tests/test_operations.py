@@ -12,8 +12,9 @@ from redis import Redis
 from screens import NARROW, WIDE, Seeded, on_screen, screen
 from shell import shell
 
-from rqtui import operations
+from rqtui import operations, server
 from rqtui.operations import Journal, Operation
+from rqtui.undo import Keeper
 
 SNAPSHOTS = Path(__file__).with_name("snapshots")
 HOSTILE = "\x1b[31m|evil|\n# `x` [b]"
@@ -280,6 +281,28 @@ def test_act_is_undone_from_the_shell(url: str, client: Redis) -> None:
     assert here.ids("ready") == ["one", "two"]
     again = shell(url, "undo")
     assert again.code == 2 and "can be undone: 0" in again.err
+
+
+def test_a_change_of_several_queues_is_undone_from_the_shell_as_one(
+    url: str, client: Redis, state_folder: Path
+) -> None:
+    queues = [Seeded(client, name) for name in ("mail", "images")]
+    records = []
+    keeper = Keeper(state_folder, server.mask(url))
+    for here in queues:
+        here.put("one")
+        here.engine.keeper = keeper
+        here.engine.act("delete", here.ref, here.jobs("ready"))
+        records.append(keeper.close("delete", "native", here.ref.queue))
+    kept = Journal(state_folder, url)
+    kept.note("delete", "mail", "native", [b"one", b"one"], {"deleted": 2}, undo=records, others=["images"])
+    [listed] = shell(url, "undo", "--list", "--json").json["undo"]
+    assert (listed["queue"], listed["others"], listed["jobs"]) == ("native:mail", ["native:images"], 2)
+    done = shell(url, "undo")
+    assert (done.code, done.err.strip()) == (0, "rqtui: undo of delete (mail and 1 more): 2 restored")
+    assert [here.ids("ready") for here in queues] == [["one"], ["one"]]
+    assert all(each.undone_at_ms for each in operations.past(state_folder) if each.verb == "delete")
+    assert "can be undone: 0" in shell(url, "undo").err
 
 
 def test_act_says_before_it_acts_whether_it_can_be_undone(url: str, client: Redis) -> None:

@@ -232,13 +232,19 @@ def test_delays_plays_on_every_server(any_client: Redis, any_server: EmbeddedSer
 
 
 def test_timeouts_ends_with_every_item_in_done_and_none_elsewhere(client: Redis, url: str) -> None:
-    found = run_headless(FEW, url, seed=1, seconds=4)
+    found = run_headless(FEW, url, seed=1)
     assert client.smembers("done") == {b"%d" % n for n in range(1, 501)}
     assert client.scard("todos") == client.scard("in_progress") == 0
     assert found["late"] > 0
     assert found["reaped"] >= found["late"]
     assert found["jobs_s"] > 0
     assert found["findings"] == []
+
+
+def test_timeouts_ends_after_the_seconds_that_were_asked_for(client: Redis, url: str) -> None:
+    found = run_headless(TIMEOUTS, url, seed=1, seconds=0.8)
+    assert 0 < client.scard("done") < 10_000
+    assert (found["put"], found["findings"], found["lost"]) == (10_000, [], 0)
 
 
 @pytest.mark.slow
@@ -256,7 +262,7 @@ def test_without_a_reaper_late_items_stay_and_the_check_says_so(
 ) -> None:
     monkeypatch.setattr(FewTimeouts, "longest_s", 6.0)
     monkeypatch.setattr("rqtui.scenarios.movers.mover", lambda *_: lambda: Round(wait_s=1.0))
-    found = run_headless(FEW, url, seed=1, seconds=4)
+    found = run_headless(FEW, url, seed=1)
     [finding] = found["findings"]
     assert finding["kind"] == "unfinished"
     assert client.scard("in_progress") > 0

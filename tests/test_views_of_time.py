@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 from native_jobs import key
 from redis import Redis
-from screens import NARROW, Seeded, on_screen, screen, text_of
+from screens import NARROW, WIDE, Seeded, on_screen, screen, text_of
 from test_snapshots import planted, same_as_kept  # noqa: F401 (a fixture)
 
 from rqtui.embedded import EmbeddedServer
@@ -417,3 +417,23 @@ async def test_from_all_queues_together_metrics_and_events_are_about_all_of_them
         await it.until_shown("● recording", "2 queues")
         Seeded(client, "images").put("later")
         await it.until_shown("later", "images")
+
+
+@on_screen
+@pytest.mark.parametrize(
+    ("key", "words"), [("f", "the 50 busiest of 53 queues"), ("m", "the 50 busiest queues together")]
+)
+async def test_of_many_queues_the_busiest_are_followed_and_the_view_says_so(
+    url: str, client: Redis, key: str, words: str
+) -> None:
+    for number in range(52):
+        Seeded(client, f"q-{number:02}").put("a")
+    busy = Seeded(client, "q-99")
+    busy.put(*(f"job-{number}" for number in range(30)))
+    async with screen(url, size=WIDE) as it:
+        await it.until_shown("q-00", "30")
+        await it.press("e", "quotation_mark", key)
+        await it.until_shown(words)
+        view = it.app.view
+        assert isinstance(view, Events | Metrics)
+        assert busy.ref in (view._told if isinstance(view, Events) else view._refs)

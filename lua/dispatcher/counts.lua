@@ -8,6 +8,11 @@
 -- ARGV     now_ms?  int   a test's clock; the server's when empty
 -- returns  counted  (now_ms int, delayed int, ready int, due_ms int, overdue int)
 local delayed, ready = KEYS[1], KEYS[2]
+for _, at in ipairs({1}) do
+  if #ARGV < 1 or #ARGV[at] > 15 or not string.find(ARGV[at], '^%-?%d*$') then
+    return redis.error_reply('ERR it takes 1 argument, whole numbers where the header says int; nothing was changed')
+  end
+end
 local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local due = tonumber(redis.call('ZRANGEBYSCORE', delayed, '0', '(100000000000', 'WITHSCORES', 'LIMIT', 0, 1)[2])

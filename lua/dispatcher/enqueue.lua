@@ -11,6 +11,11 @@
 -- returns each  moved   put
 --               exists  it is delayed already, and keeps its due time
 local delayed, ready = KEYS[1], KEYS[2]
+for _, at in ipairs({1}) do
+  if #ARGV < 1 or #ARGV[at] > 15 or not string.find(ARGV[at], '^%-?%d*$') then
+    return redis.error_reply('ERR it takes 1 argument, whole numbers where the header says int; nothing was changed')
+  end
+end
 local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 redis.call('ZCARD', delayed)
@@ -21,6 +26,11 @@ end
 local words, later, now, seen = {}, {}, {}, {}
 for at = 2, #ARGV, 3 do
   local body, delay_ms, due_ms = ARGV[at], tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
+  for column = at + 1, at + 2 do
+    if #ARGV[column] > 20 or not string.find(ARGV[column], '^%-?%d*$') then
+      return redis.error_reply('ERR delay_ms and due_ms are whole numbers; nothing was changed')
+    end
+  end
   local due = due_ms or now_ms + (delay_ms or 0)
   if due >= 1e14 then
     return redis.error_reply('ERR due_ms is in milliseconds, and before the year 5138; nothing was changed')

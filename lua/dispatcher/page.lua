@@ -12,6 +12,11 @@
 --          body_bytes  int  tasks of up to so many bytes come whole; -1: all
 -- returns  page  (now_ms int, total int)  rows (head bytes, size int, tail bytes, score str)
 local delayed, ready = KEYS[1], KEYS[2]
+for _, at in ipairs({1, 3, 4, 5}) do
+  if #ARGV < 5 or #ARGV[at] > 15 or not string.find(ARGV[at], '^%-?%d*$') then
+    return redis.error_reply('ERR it takes 5 arguments, whole numbers where the header says int; nothing was changed')
+  end
+end
 local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local place, offset, limit, body_bytes = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -22,7 +27,7 @@ end
 local whole = body_bytes < 0 and math.huge or math.max(4096, body_bytes)
 local is_ready = place == 'ready'
 local total = is_ready and redis.call('LLEN', ready) or redis.call('ZCARD', delayed)
-if offset < 0 then offset = math.max(0, total - limit) end
+offset = offset < 0 and math.max(0, total - limit) or offset + 0 -- of -0, too
 local last = offset + limit - 1
 local found = is_ready and redis.call('LRANGE', ready, offset, last) or redis.call('ZRANGE', delayed, offset, last, 'WITHSCORES')
 local rows = {}

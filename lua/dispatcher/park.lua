@@ -14,6 +14,11 @@
 -- returns  moved  rows (entry bytes)  what stands aside
 --          empty  there is nothing to take, and nothing stands aside
 local delayed, ready, leaving = KEYS[1], KEYS[2], KEYS[3]
+for _, at in ipairs({1}) do
+  if #ARGV < 2 or #ARGV[at] > 15 or not string.find(ARGV[at], '^%-?%d*$') then
+    return redis.error_reply('ERR it takes 2 arguments, whole numbers where the header says int; nothing was changed')
+  end
+end
 local limit, place = tonumber(ARGV[1]), ARGV[2]
 redis.call('ZCARD', delayed)
 redis.call('LLEN', ready)

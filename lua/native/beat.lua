@@ -26,7 +26,7 @@ for _, key in ipairs({workers}) do redis.call('HLEN', key) end
 if tonumber(version or 1) ~= 1 then
   return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1; nothing was changed')
 end
-if #worker < 1 or #worker > 200 or string.find(worker, '%c') then
+if #ARGV < 8 or #worker < 1 or #worker > 200 or string.find(worker, '%c') then
   return redis.error_reply('ERR a worker name has 1 to 200 bytes and no control characters; nothing was changed')
 end
 if string.find(ARGV[1] .. ARGV[3] .. ARGV[4], '%D') or math.max(#ARGV[1], #ARGV[3], #ARGV[4]) > 13 or not ttl_ms or ttl_ms < 1 then
@@ -40,6 +40,7 @@ if ARGV[8] == '1' then
   return {'left'}
 end
 local order, since = string.match(redis.call('HGET', workers, worker) or '', '^%d+ %d+ (%S+) (%d+) ')
+if order ~= 'quiet' and order ~= 'stop' then order = 'run' end
 local silent = {}
 local sample = redis.call('HRANDFIELD', workers, 5, 'WITHVALUES') or {}
 for i = 1, #sample, 2 do
@@ -48,6 +49,6 @@ for i = 1, #sample, 2 do
 end
 
 redis.call('HDEL', workers, '', unpack(silent)) -- the empty name frees nothing: a beat goes on over maxmemory
-local line = {now_ms, ttl_ms, order or 'run', started_ms or since or now_ms, pid == '' and '-' or pid, host == '' and '-' or host, job}
+local line = {now_ms, ttl_ms, order, started_ms or since or now_ms, pid == '' and '-' or pid, host == '' and '-' or host, job}
 redis.call('HSET', workers, worker, table.concat(line, ' '))
-return {order or 'run'}
+return {order}

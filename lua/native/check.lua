@@ -20,7 +20,9 @@
 local scheduled, ready, reserved, done, dead, jobs, bodies, attempts, errors =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local walk, cursor, limit = ARGV[1], ARGV[2], tonumber(ARGV[3])
-if not limit or limit < 1 or limit > 1000 then return redis.error_reply('ERR limit is 1 to 1000; nothing was changed') end
+if not limit or limit < 1 or limit > 1000 or string.find(ARGV[3] .. cursor, '%D') or cursor == '' or #cursor > 19 then
+  return redis.error_reply('ERR limit is 1 to 1000, cursor a whole number, 0 to begin; nothing was changed')
+end
 local order = {'scheduled', 'ready', 'reserved', 'done', 'dead', 'jobs', 'bodies', 'attempts', 'errors'}
 local key_of = {
   scheduled = scheduled, ready = ready, reserved = reserved, done = done, dead = dead,
@@ -30,7 +32,7 @@ local place_number
 for i, name in ipairs(order) do
   if name == walk then place_number = i end
 end
-if not place_number then return redis.error_reply('ERR there is nothing called ' .. walk .. ' to walk') end
+if not place_number then return redis.error_reply('ERR what to walk is a place, jobs, bodies, attempts or errors') end
 local step = redis.call(place_number <= 5 and 'ZSCAN' or 'HSCAN', key_of[walk], cursor, 'COUNT', limit)
 local rows, checked = {}, 0
 local header = '^%d+ %S+ %-?%d+ %S+ %S+ %S+ %S+ %S+ (%S+) [^\n]*\n'

@@ -1,6 +1,7 @@
 -- Remove jobs from wherever they are; the answer holds all of each, so that `restore` can put it back.
 --
 -- A reserved job needs force; with a token, only the lease that has it is ended; its worker's later answer is then `gone`.
+-- With a line (`-`: it has none), only a job that was not tried again, or moved and brought back, since it was read.
 --
 -- moves    scheduled ready reserved done dead ->
 -- writes   jobs bodies attempts errors meta events minutes
@@ -19,10 +20,11 @@
 -- ARGV     now_ms?   int     a test's clock; the server's when empty
 --          place?    str     only if it is still there; anywhere when empty
 --          force?    bool    even when a worker holds it
---          each      (id bytes, token? str)
+--          each      (id bytes, token? str, line? bytes)
 -- returns each  moved        (place str, score str, record bytes, body bytes, line bytes, errors bytes)  deleted
 --               reserved     a worker holds it; force it, or cancel it
 --               stale        another lease holds it now
+--               changed      it was tried or changed since it was read, and stays
 --               wrong_place  (place str)  it is somewhere else
 --               gone         no such job
 local scheduled, ready, reserved, done, dead, jobs, bodies, attempts, errors, meta, events, minutes =
@@ -37,8 +39,8 @@ for _, key in ipairs({events, minutes}) do redis.call('XLEN', key) end
 if tonumber(version or 1) ~= 1 then
   return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1; nothing was changed')
 end
-if #ARGV < 5 or #ARGV > 2003 or #ARGV % 2 == 0 then
-  return redis.error_reply('ERR a batch has 1 to 1000 rows of id and token; nothing was changed')
+if #ARGV < 6 or #ARGV > 3003 or #ARGV % 3 ~= 0 then
+  return redis.error_reply('ERR a batch has 1 to 1000 rows of id, token and line; nothing was changed')
 end
 if #ARGV[1] > 13 or string.find(ARGV[1], '%D') then return redis.error_reply('ERR now_ms is a whole number; nothing was changed') end
 local places = {scheduled = scheduled, ready = ready, reserved = reserved, done = done, dead = dead}
@@ -49,7 +51,7 @@ local function place_of(id)
 end
 local words, left, seen = {}, {}, {}
 local leaves = {scheduled = {}, ready = {}, reserved = {}, done = {}, dead = {}}
-for at = 4, #ARGV, 2 do
+for at = 4, #ARGV, 3 do
   local id = ARGV[at]
   local from = not seen[id] and place_of(id)
   local line = redis.call('HGET', attempts, id) or ''
@@ -62,6 +64,8 @@ for at = 4, #ARGV, 2 do
     words[#words + 1] = 'stale'
   elseif held and not force then
     words[#words + 1] = 'reserved'
+  elseif ARGV[at + 2] ~= '' and ARGV[at + 2] ~= (line == '' and '-' or line) then
+    words[#words + 1] = 'changed'
   else
     words[#words + 1] = {
       'moved', from, redis.call('ZSCORE', places[from], id), redis.call('HGET', jobs, id) or '',

@@ -15,8 +15,8 @@ local meta, events = KEYS[1], KEYS[2]
 local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local after, limit, newest = ARGV[2], tonumber(ARGV[3]), ARGV[4]
-if not limit or limit < 1 or limit > 1000 then return redis.error_reply('ERR limit is 1 to 1000') end
-if after ~= '' and not string.find(after, '^%d+%-%d+$') then
+if not limit or limit % 1 ~= 0 or limit < 1 or limit > 1000 then return redis.error_reply('ERR limit is 1 to 1000') end
+if after ~= '' and (not string.find(after, '^%d+%-%d+$') or #after > 39 or string.find(after, string.rep('%d', 20))) then
   return redis.error_reply('ERR after is an event such as 1795219200000-0, or empty')
 end
 local watch = redis.call('HGET', meta, 'events')

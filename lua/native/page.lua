@@ -25,12 +25,13 @@ local scheduled, ready, reserved, done, dead, jobs, bodies, attempts, errors, me
 local place, offset, limit, body_bytes = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local key = ({scheduled = scheduled, ready = ready, reserved = reserved, done = done, dead = dead})[place]
 if not key then return redis.error_reply('ERR the place is scheduled, ready, reserved, done or dead') end
-if not limit or limit < 1 or limit > 1000 or not offset or not body_bytes then
+if not limit or limit < 1 or limit > 1000 or not offset or not body_bytes or math.abs(offset) > 1e15
+  or limit % 1 + offset % 1 + body_bytes % 1 ~= 0 then
   return redis.error_reply('ERR offset and body_bytes are whole numbers, limit is 1 to 1000')
 end
-local most = tonumber(redis.call('HGET', meta, 'max_attempts') or 5)
+local most = tonumber(redis.call('HGET', meta, 'max_attempts') or 5) or 5
 local total = redis.call('ZCARD', key)
-if offset < 0 then offset = math.max(0, total - limit) end
+offset = offset < 0 and math.max(0, total - limit) or offset + 0 -- of -0, too
 local found = redis.call('ZRANGE', key, offset, offset + limit - 1, 'WITHSCORES')
 if #found == 0 then return {'page', total, most, {}} end
 local ids, rows = {}, {}

@@ -14,7 +14,7 @@ for _, key in ipairs({events}) do redis.call('XLEN', key) end
 if tonumber(version or 1) ~= 1 then
   return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1; nothing was changed')
 end
-if #ARGV[1] > 13 or string.find(ARGV[1], '%D') then return redis.error_reply('ERR now_ms is a whole number; nothing was changed') end
+if #ARGV < 1 or #ARGV[1] > 13 or string.find(ARGV[1], '%D') then return redis.error_reply('ERR now_ms is a whole number; nothing was changed') end
 if paused then return {'already'} end
 
 redis.call('HDEL', meta, '') -- frees nothing: this goes on over maxmemory

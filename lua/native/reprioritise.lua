@@ -50,7 +50,9 @@ for at = 3, #ARGV do
     words[#words + 1], changed[#changed + 1] = 'changed', id
     local tried, token, score, at_ms, rest = string.match(redis.call('HGET', attempts, id) or '', '^(%d+) (%S+) (%S+) (%S+) %S+ (.*)$')
     if place == 'ready' then
-      score = string.format('%.0f', priority * 2 ^ 40 + redis.call('ZSCORE', ready, id) % 2 ^ 40)
+      local sequence = redis.call('ZSCORE', ready, id) % 2 ^ 40
+      if sequence ~= sequence then sequence = 0 end -- of an infinite score, which somebody else wrote
+      score = string.format('%.0f', priority * 2 ^ 40 + sequence)
       scores[#scores + 1], scores[#scores + 2] = score, id
     end
     if not tried then

@@ -46,7 +46,7 @@ for at = 2, #ARGV, 7 do
   local id, place, score, record, line = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2]), ARGV[at + 3], ARGV[at + 5]
   local what = (#id < 1 or #id > 512) and 'an id has 1 to 512 bytes'
     or not places[place] and 'the place is scheduled, ready, reserved, done or dead'
-    or not (score and score == score and math.abs(score) < 2 ^ 53) and 'the score is a number below 2^53'
+    or not (score and math.abs(score) < 2 ^ 53 and string.find(ARGV[at + 2], '^[%d.e+-]+$')) and 'the score is a number below 2^53'
     or place ~= 'done' and not string.match(record, '^%d+ %S+ %-?%d+ %S+ %S+ %S+ %S+ %S+ %S+ [^\n]*\n') and 'the record is not one'
     or line ~= '' and not string.match(line, '^%d+ %S+ %S+ %S+ %S+ %S .*$') and 'the line of attempts is not one'
     or place == 'reserved' and not tonumber(string.match(line, '^%d+ %S+ (%S+) ') or '') and 'a reserved job has a line of attempts'

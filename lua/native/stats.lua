@@ -9,7 +9,7 @@
 -- returns  stats  rows (minute_ms int, fields str)  counters
 local meta, minutes = KEYS[1], KEYS[2]
 local limit = tonumber(ARGV[1])
-if not limit or limit < 0 or limit > 1440 then return redis.error_reply('ERR limit is 0 to 1440') end
+if not limit or limit % 1 ~= 0 or limit < 0 or limit > 1440 then return redis.error_reply('ERR limit is 0 to 1440') end
 local rows = {{0, table.concat(redis.call('HGETALL', meta), ' ')}}
 if limit == 0 then return {'stats', rows} end
 for _, entry in ipairs(redis.call('XREVRANGE', minutes, '+', '-', 'COUNT', limit)) do

@@ -17,6 +17,11 @@
 -- returns  looked  (looked int)  rows (kind str, key str, id bytes, number int, worker str, silent_s int,
 --                               standing str, beat str, verb str, place str, only str)
 local source, consumers, heartbeats = KEYS[1], KEYS[2], KEYS[3]
+for _, at in ipairs({1, 2}) do
+  if #ARGV < 2 or not tonumber(ARGV[2]) or #ARGV[at] > 15 or not string.find(ARGV[at], '^%-?%d*$') then
+    return redis.error_reply('ERR it takes 2 arguments, whole numbers where the header says int; nothing was changed')
+  end
+end
 local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local silent_ms = tonumber(ARGV[2])

@@ -18,6 +18,11 @@
 --          each        (worker bytes)  consumers whose lists were seen
 -- returns  page  (now_ms int, total int)  rows (head bytes, size int, tail bytes, worker bytes, beat_ms int, deadline_ms int)
 local source, consumers, heartbeats = KEYS[1], KEYS[2], KEYS[3]
+for _, at in ipairs({1, 2, 4, 5, 6}) do
+  if #ARGV < 6 or #ARGV[at] > 15 or not string.find(ARGV[at], '^%-?%d*$') then
+    return redis.error_reply('ERR it takes 6 arguments, whole numbers where the header says int; nothing was changed')
+  end
+end
 local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local silent_ms, place, offset, limit, body_bytes =

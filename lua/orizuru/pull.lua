@@ -7,6 +7,11 @@
 -- returns  moved  (now_ms int)  rows (head bytes, size int, tail bytes, worker bytes, beat_ms int, deadline_ms int)  taken
 --          empty  nothing is ready
 local source = KEYS[1]
+for _, at in ipairs({1, 2}) do
+  if #ARGV < 2 or #ARGV[at] > 15 or not string.find(ARGV[at], '^%-?%d*$') then
+    return redis.error_reply('ERR it takes 2 arguments, whole numbers where the header says int; nothing was changed')
+  end
+end
 local clock = redis.call('TIME')
 local now_ms, limit = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000), tonumber(ARGV[2])
 if not limit or limit < 1 or limit > 1000 then

@@ -18,6 +18,11 @@
 -- returns  moved  (now_ms int)  rows (head bytes, size int, tail bytes, worker bytes, beat_ms int, deadline_ms int)  leased
 --          empty  nothing is ready
 local source, consumers, heartbeats = KEYS[1], KEYS[2], KEYS[3]
+for _, at in ipairs({1, 2, 3, 5}) do
+  if #ARGV < 5 or not tonumber(ARGV[2]) or #ARGV[at] > 15 or not string.find(ARGV[at], '^%-?%d*$') then
+    return redis.error_reply('ERR it takes 5 arguments, whole numbers where the header says int; nothing was changed')
+  end
+end
 local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local silent_ms, limit, worker = tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]

@@ -9,6 +9,11 @@
 -- returns  counted  (now_ms int, queued int, due int, reserved int, expired int, oldest_ms int, due_ms int,
 --                    deadline_ms int, scores_s int, scores_ms int)
 local queued, reserved = KEYS[1], KEYS[2]
+for _, at in ipairs({1}) do
+  if #ARGV < 1 or #ARGV[at] > 15 or not string.find(ARGV[at], '^%-?%d*$') then
+    return redis.error_reply('ERR it takes 1 argument, whole numbers where the header says int; nothing was changed')
+  end
+end
 local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local S, MS = '100000000', '100000000000'

@@ -36,6 +36,11 @@ if unit ~= 'ms' and unit ~= 's' then return redis.error_reply('ERR the unit is m
 local words, bodies, dues, ids = {}, {}, {}, {}
 for at = 3, #ARGV, 4 do
   local id, delay_ms, due_ms = ARGV[at], tonumber(ARGV[at + 2]) or 0, tonumber(ARGV[at + 3])
+  for column = at + 2, at + 3 do
+    if #ARGV[column] > 15 or not string.find(ARGV[column], '^%-?%d*$') then
+      return redis.error_reply('ERR delay_ms and due_ms are whole numbers; nothing was changed')
+    end
+  end
   local stands = redis.call('ZSCORE', queued, id) or redis.call('ZSCORE', reserved, id)
   if stands or ids[id] or size > 0 and redis.call('HEXISTS', jobs, id) == 1 then
     words[#words + 1] = 'exists'

@@ -14,6 +14,11 @@
 --          body_bytes  int  how much of each body
 -- returns  page  (now_ms int, total int) rows (id bytes, score bytes, bytes int, body bytes, has_body bool, expiries int)
 local jobs, queued, reserved, expiries = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+for _, at in ipairs({1, 3, 4, 5}) do
+  if #ARGV < 5 or #ARGV[at] > 15 or not string.find(ARGV[at], '^%-?%d*$') then
+    return redis.error_reply('ERR it takes 5 arguments, whole numbers where the header says int; nothing was changed')
+  end
+end
 local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local place, offset, limit, body_bytes = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -28,7 +33,7 @@ local ranges = {{'(' .. now_s, '(' .. MS}, {'(' .. now, '+inf'}}
 if place == 'due' or place == 'expired' then ranges = {{'-inf', now_s}, {MS, now}} end
 for _, range in ipairs(ranges) do range[3] = redis.call('ZCOUNT', key, range[1], range[2]) end
 local total = ranges[1][3] + ranges[2][3]
-if offset < 0 then offset = math.max(0, total - limit) end
+offset = offset < 0 and math.max(0, total - limit) or offset + 0 -- of -0, too
 local rows, ids = {}, {}
 for _, range in ipairs(ranges) do
   if offset < range[3] and #rows < limit then

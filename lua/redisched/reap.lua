@@ -16,6 +16,11 @@
 -- returns  moved  (moved int, ready int, dead int, next_ms int)  taken back
 --          empty  (next_ms int)  no lease is over
 local jobs, queued, reserved, expiries = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+for _, at in ipairs({1, 2}) do
+  if #ARGV < 3 or #ARGV[at] > 15 or not string.find(ARGV[at], '^%-?%d*$') then
+    return redis.error_reply('ERR it takes 3 arguments, whole numbers where the header says int; nothing was changed')
+  end
+end
 local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local limit, unit, MS = tonumber(ARGV[2]) or 1000, ARGV[3], '100000000000'

@@ -14,6 +14,11 @@
 --               wrong_place  a worker holds it
 --               gone         no such job
 local queued, reserved = KEYS[1], KEYS[2]
+for _, at in ipairs({1, 2, 3}) do
+  if #ARGV < 4 or #ARGV[at] > 15 or not string.find(ARGV[at], '^%-?%d*$') then
+    return redis.error_reply('ERR it takes 4 arguments, whole numbers where the header says int; nothing was changed')
+  end
+end
 local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local due_ms, unit, MS = tonumber(ARGV[2]) or now_ms + (tonumber(ARGV[3]) or 0), ARGV[4], '100000000000'

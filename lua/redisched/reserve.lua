@@ -16,6 +16,11 @@
 -- returns  moved  (now_ms int) rows (id bytes, score bytes, bytes int, body bytes, has_body bool, expiries int)  leased
 --          empty  (next_ms int)  nothing is due
 local jobs, queued, reserved, expiries = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+for _, at in ipairs({1, 2, 4}) do
+  if #ARGV < 5 or #ARGV[at] > 15 or not string.find(ARGV[at], '^%-?%d*$') then
+    return redis.error_reply('ERR it takes 5 arguments, whole numbers where the header says int; nothing was changed')
+  end
+end
 local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local limit, worker, ttr_ms, unit, MS = tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]) or 60000, ARGV[5], '100000000000'

@@ -10,6 +10,11 @@
 --          timeout_s  str   seconds after which an entry that was handed out is late
 -- returns  counted  (now_ms int, ready int, in_progress int, expired int, exact bool, deadline_ms int, marks int)
 local entries, done = KEYS[1], KEYS[2]
+for _, at in ipairs({1, 2}) do
+  if #ARGV < 2 or not tonumber(ARGV[2]) or #ARGV[at] > 15 or not string.find(ARGV[at], '^%-?%d*$') then
+    return redis.error_reply('ERR it takes 2 arguments, whole numbers where the header says int; nothing was changed')
+  end
+end
 local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local timeout_s = tonumber(ARGV[2])

@@ -15,6 +15,11 @@
 --          body_bytes  int  how much of each body, -1 for all
 -- returns  page  (now_ms int, total int, of? int) rows (id bytes, member bytes, size int, time int, bytes int, body bytes)
 local entries = KEYS[1]
+for _, at in ipairs({1, 2, 4, 5, 6}) do
+  if #ARGV < 6 or not tonumber(ARGV[2]) or #ARGV[at] > 15 or not string.find(ARGV[at], '^%-?%d*$') then
+    return redis.error_reply('ERR it takes 6 arguments, whole numbers where the header says int; nothing was changed')
+  end
+end
 local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local timeout_s, place = tonumber(ARGV[2]), ARGV[3]

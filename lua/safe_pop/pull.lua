@@ -14,6 +14,11 @@
 -- returns  moved  (now_ms int) rows (id bytes, member bytes, size int, time int, bytes int, body bytes)  taken
 --          empty  nothing waits
 local entries, done = KEYS[1], KEYS[2]
+for _, at in ipairs({1, 2, 3}) do
+  if #ARGV < 3 or #ARGV[at] > 15 or not string.find(ARGV[at], '^%-?%d*$') then
+    return redis.error_reply('ERR it takes 3 arguments, whole numbers where the header says int; nothing was changed')
+  end
+end
 local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local timeout_s, limit = tonumber(ARGV[2]), tonumber(ARGV[3])

@@ -16,6 +16,11 @@
 -- returns  moved  (moved int, ready int, dead int, next_ms int, cursor int)  taken back
 --          empty  (next_ms int, cursor int)  no lease is over, so far as was looked
 local entries, done = KEYS[1], KEYS[2]
+for _, at in ipairs({1, 2, 3, 4}) do
+  if #ARGV < 4 or #ARGV[at] > 15 or not string.find(ARGV[at], '^%-?%d*$') then
+    return redis.error_reply('ERR it takes 4 arguments, whole numbers where the header says int; nothing was changed')
+  end
+end
 local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local timeout_s, limit, cursor = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]) or 0

@@ -12,6 +12,11 @@
 -- returns  found  (now_ms int, place str, id bytes, member bytes, size int, time int, bytes int, body bytes)  here it is
 --          gone   no such job
 local entries, id = KEYS[1], ARGV[3]
+for _, at in ipairs({1, 2, 4}) do
+  if #ARGV < 4 or not tonumber(ARGV[2]) or #ARGV[at] > 15 or not string.find(ARGV[at], '^%-?%d*$') then
+    return redis.error_reply('ERR it takes 4 arguments, whole numbers where the header says int; nothing was changed')
+  end
+end
 local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local timeout_s, body_bytes = tonumber(ARGV[2]), tonumber(ARGV[4])

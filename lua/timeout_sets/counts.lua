@@ -12,6 +12,11 @@
 --          prefix       str   before the names of locks
 -- returns  counted  (now_ms int, todos int, in_progress int, done int, expired int, deadline_ms int)
 local todos, in_progress, done, suspects = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+for _, at in ipairs({1}) do
+  if #ARGV < 2 or #ARGV[at] > 15 or not string.find(ARGV[at], '^%-?%d*$') then
+    return redis.error_reply('ERR it takes 2 arguments, whole numbers where the header says int; nothing was changed')
+  end
+end
 local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local prefix = ARGV[2]

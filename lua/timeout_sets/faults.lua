@@ -9,6 +9,7 @@
 -- returns  looked  (looked int) rows (kind str, key str, id bytes, number int)
 local todos, in_progress, done = KEYS[1], KEYS[2], KEYS[3]
 local items, prefix = ARGV[1], ARGV[2]
+if #ARGV < 2 then return redis.error_reply('ERR it takes 2 arguments') end
 local rows, row_of, looked, integers = {}, {}, 0, 0
 local function met(kind, key, item)
   local at = row_of[kind .. ' ' .. key] or #rows + 1

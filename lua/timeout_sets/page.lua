@@ -20,6 +20,11 @@
 --          each         (member bytes)
 -- returns  page  (now_ms int, of int, cursor str) rows (head bytes, size int, tail bytes, lock_ms int, lock bytes, late_ms int)
 local todos, in_progress, done, suspects = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+for _, at in ipairs({1, 3, 4, 6}) do
+  if #ARGV < 6 or #ARGV[at] > 15 or not string.find(ARGV[at], '^%-?%d*$') then
+    return redis.error_reply('ERR it takes 6 arguments, whole numbers where the header says int; nothing was changed')
+  end
+end
 local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local place, limit, body_bytes, prefix, cursor = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5], ARGV[6]

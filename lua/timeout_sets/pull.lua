@@ -13,6 +13,11 @@
 -- returns  moved  (now_ms int) rows (head bytes, size int, tail bytes, lock_ms int, lock bytes, late_ms int)  taken
 --          empty  (next_ms int)  nothing is to do
 local todos, done = KEYS[1], KEYS[2]
+for _, at in ipairs({1, 2}) do
+  if #ARGV < 3 or #ARGV[at] > 15 or not string.find(ARGV[at], '^%-?%d*$') then
+    return redis.error_reply('ERR it takes 3 arguments, whole numbers where the header says int; nothing was changed')
+  end
+end
 local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local limit, prefix = tonumber(ARGV[2]), ARGV[3]

@@ -10,6 +10,11 @@
 --          empty     nothing is there
 --          reserved  (leases int)  workers hold these; delete them one by one
 local todos, in_progress, done = KEYS[1], KEYS[2], KEYS[3]
+for _, at in ipairs({2}) do
+  if #ARGV < 2 or #ARGV[at] > 15 or not string.find(ARGV[at], '^%-?%d*$') then
+    return redis.error_reply('ERR it takes 2 arguments, whole numbers where the header says int; nothing was changed')
+  end
+end
 local place, limit = ARGV[1], tonumber(ARGV[2])
 for _, key in ipairs({todos, done}) do redis.call('SCARD', key) end
 local leases = redis.call('SCARD', in_progress)

@@ -18,6 +18,11 @@
 -- returns  moved  (moved int, ready int, dead int, next_ms int, cursor str, more bool)  given back
 --          empty  (next_ms int, cursor str, more bool)  no lease is over
 local todos, in_progress, suspects = KEYS[1], KEYS[2], KEYS[3]
+for _, at in ipairs({1, 2, 3}) do
+  if #ARGV < 4 or #ARGV[at] > 15 or not string.find(ARGV[at], '^%-?%d*$') then
+    return redis.error_reply('ERR it takes 4 arguments, whole numbers where the header says int; nothing was changed')
+  end
+end
 local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local limit, cursor, prefix = tonumber(ARGV[2]), ARGV[3] ~= '' and ARGV[3] or '0', ARGV[4]

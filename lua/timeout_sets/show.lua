@@ -21,7 +21,7 @@ local todos, in_progress, done, suspects = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local head, size, tail, body_bytes, prefix = ARGV[2], tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5]), ARGV[6]
-if not size or not body_bytes then return redis.error_reply('ERR size and body_bytes are whole numbers') end
+if not size or not body_bytes or not prefix then return redis.error_reply('ERR size and body_bytes are whole numbers') end
 local function found_in(key)
   if #head == size then return redis.call('SISMEMBER', key, head) == 1 and head end
   local cursor, looked = '0', 0

@@ -50,8 +50,8 @@ for i = 1, #ARGV do
   redis.call('HDEL', KEYS[3], ARGV[i])
 end""",
 }
-_BARE_KEYS = tuple(f"rqtui:{{bare!}}:{name}" for name in ("jobs", "ready", "attempts", "reserved", "meta"))
-_HEADER = b"1764547200000 - 0 - - - - - - \n"
+BARE_KEYS = tuple(f"rqtui:{{bare!}}:{name}" for name in ("jobs", "ready", "attempts", "reserved", "meta"))
+HEADER = b"1764547200000 - 0 - - - - - - \n"
 
 Lifecycle = Callable[[Sequence[str]], None]
 
@@ -111,13 +111,13 @@ def _ours(client: Any) -> Lifecycle:
 
 def _bare(client: Any) -> Lifecycle:
     sha = {name: client.script_load(source) for name, source in BARE.items()}
-    record = _HEADER + BODY
+    record = HEADER + BODY
 
     def run(ids: Sequence[str]) -> None:
         rows = [value for id in ids for value in (id, record)]
-        client.evalsha(sha["enqueue"], len(_BARE_KEYS), *_BARE_KEYS, *rows)
-        taken = client.evalsha(sha["reserve"], len(_BARE_KEYS), *_BARE_KEYS, len(ids), "bench")
-        client.evalsha(sha["ack"], len(_BARE_KEYS), *_BARE_KEYS, *(row[0] for row in taken))
+        client.evalsha(sha["enqueue"], len(BARE_KEYS), *BARE_KEYS, *rows)
+        taken = client.evalsha(sha["reserve"], len(BARE_KEYS), *BARE_KEYS, len(ids), "bench")
+        client.evalsha(sha["ack"], len(BARE_KEYS), *BARE_KEYS, *(row[0] for row in taken))
 
     return run
 

@@ -72,9 +72,9 @@ def first_paint(on: Bench) -> Iterator[Line]:
 
 
 def _best_painted_s(programs: Sequence[tuple[Sequence[str], str]], times: int) -> list[float | None]:
-    """For each program and its mark the shortest of some runs; they take turns, so that all meet the same machine."""
+    """The shortest of some runs for each program and its mark; they take turns, and the first ones compile modules."""
     spent: list[list[float]] = [[] for _ in programs]
-    for _ in range(times):
+    for _ in range(times + 1):
         for number, (command, mark) in enumerate(programs):
             with terminal(command) as shown:
                 painted = shown.until(mark)

@@ -13,7 +13,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from urllib.parse import urlsplit
 
 SIZE = (45, 160)  # rows, columns
@@ -125,6 +127,12 @@ class Terminal:
         return None if before is None or after is None else 100 * (after - before) / seconds
 
 
+@cache
+def _compiled() -> TemporaryDirectory[str]:
+    """A folder for compiled modules: an installed program has them, one in a checkout may not."""
+    return TemporaryDirectory(prefix="rqtui-bench-")
+
+
 @contextmanager
 def terminal(command: Sequence[str]) -> Iterator[Terminal]:
     """Runs a command on a terminal of its own, and ends it."""
@@ -135,7 +143,9 @@ def terminal(command: Sequence[str]) -> Iterator[Terminal]:
 
     leader, follower = pty.openpty()
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", *SIZE, 0, 0))
-    environment = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor", "RQTUI_CONFIG": os.devnull}
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment |= {"TERM": "xterm-256color", "COLORTERM": "truecolor", "RQTUI_CONFIG": os.devnull}
+    environment["PYTHONPYCACHEPREFIX"] = _compiled().name
     began_s = time.perf_counter()
     process = subprocess.Popen(
         command, stdin=follower, stdout=follower, stderr=follower, env=environment, start_new_session=True

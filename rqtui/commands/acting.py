@@ -14,9 +14,10 @@ import typer
 
 from rqtui.commands import copying, documents, dripping, output, planning, taking, telling, undoing
 from rqtui.commands.asking import Request, be_sure
+from rqtui.commands.ending import collected, stopped_by_signals
 from rqtui.commands.fields import form_of
 from rqtui.commands.looking import QUEUE
-from rqtui.commands.session import DONE, Session, command, verbs_begun
+from rqtui.commands.session import DONE, INTERRUPTED, Session, command, verbs_begun
 from rqtui.commands.taking import BATCH
 from rqtui.errors import UsageError, WrongType
 
@@ -197,13 +198,13 @@ def _act_on_jobs(session: Session, engine: Engine, request: Request, script: Scr
         be_sure(session, engine, request, script, len(jobs))
     outcomes = [telling.gone(script, job) for job in jobs if not job.place and _asks_where(script)]
     asked = [job for job in jobs if job.place or not outcomes]
+    steps = engine.acts(script.name, request.ref, asked, form) if asked else ()
     with output.progress(script.name, len(jobs)) as bar:
-        for chunk in engine.acts(script.name, request.ref, asked, form) if asked else ():
-            outcomes += chunk
-            bar.step(len(chunk))
+        done, broken_off = collected(steps, engine.client, bar, len(asked))
+    outcomes += done
     order = {job.id: number for number, job in enumerate(jobs)}  # chunks go by place
     outcomes.sort(key=lambda outcome: order[outcome.id])
-    return telling.write(session, request.ref, script, outcomes, sum(outcome.moved for outcome in outcomes))
+    return _told(session, request, script, outcomes, broken_off, sum(outcome.moved for outcome in outcomes))
 
 
 def _drip(
@@ -231,12 +232,20 @@ def _act_on_place(session: Session, engine: Engine, request: Request, script: Sc
     total = page.total if page.of is None else page.of
     if total:
         be_sure(session, engine, request, script, total)
-    outcomes: list[Outcome] = []
+    steps = engine.acts_on_place(script.name, request.ref, request.place, form) if total else ()
     with output.progress(script.name, total) as bar:
-        for chunk in engine.acts_on_place(script.name, request.ref, request.place, form) if total else ():
-            outcomes += chunk
-            bar.step(len(chunk))
-    return telling.write(session, request.ref, script, outcomes, sum(outcome.moved for outcome in outcomes))
+        outcomes, broken_off = collected(steps, engine.client, bar, total)
+    return _told(session, request, script, outcomes, broken_off, sum(outcome.moved for outcome in outcomes))
+
+
+def _told(
+    session: Session, request: Request, script: Script, outcomes: list[Outcome], broken_off: str, moved: int
+) -> int:
+    """Says what was done: all of it, or as far as it came before a signal."""
+    code = telling.write(session, request.ref, script, outcomes, moved)
+    if broken_off:
+        output.say(f"{broken_off}.")
+    return INTERRUPTED if broken_off else code
 
 
 def _named(engine: Engine, request: Request) -> list[Job]:
@@ -313,11 +322,11 @@ def _act_on_queue(session: Session, engine: Engine, request: Request, script: Sc
     if {column.name for column in script.each} == {"name", "value"}:
         outcomes = _configure(engine, request, script, form)
         return telling.write(session, request.ref, script, outcomes, 0)
-    outcome = _in_batches(engine, request, script, form)
-    if takes_place and request.everything and outcome.word == script.done_word:
+    outcome, broken_off = _in_batches(engine, request, script, form)
+    if takes_place and request.everything and outcome.word == script.done_word and not broken_off:
         engine.retire(request.ref)
     moved = outcome.values.get("moved")
-    return telling.write(session, request.ref, script, [outcome], moved if isinstance(moved, int) else 0)
+    return _told(session, request, script, [outcome], broken_off, moved if isinstance(moved, int) else 0)
 
 
 def _configure(engine: Engine, request: Request, script: Script, form: dict[str, object]) -> list[Outcome]:
@@ -333,19 +342,22 @@ def _configure(engine: Engine, request: Request, script: Script, form: dict[str,
     return [Outcome(script.name, b"", answer.word, answer.text, 0, answer.values)]
 
 
-def _in_batches(engine: Engine, request: Request, script: Script, form: dict[str, object]) -> Outcome:
-    """One call; of a verb with a limit that tells what is `left`, as many as it takes, to what was there at first."""
+def _in_batches(engine: Engine, request: Request, script: Script, form: dict[str, object]) -> tuple[Outcome, str]:
+    """One call; of a verb with a limit that tells what is `left`, as many as it takes, to what was there at first.
+
+    Also where a signal broke it off, in words: between two calls.
+    """
     if not any(arg.name == "limit" for arg in script.args):
         [outcome] = engine.act(script.name, request.ref, (), form)
-        return outcome
+        return outcome, ""
     wanted, done = request.limit, 0
     first: Outcome | None = None
-    with output.progress(script.name, wanted) as bar:
+    with output.progress(script.name, wanted) as bar, stopped_by_signals(engine.client) as stop:
         while True:
             size = BATCH if wanted is None else min(BATCH, wanted - done)
             [outcome] = engine.act(script.name, request.ref, (), {**form, "limit": size})
             if first is not None and not outcome.moved:  # emptied by somebody else, or the link is gone
-                return first if outcome.word == "empty" else replace(outcome, values={"moved": done})
+                return (first if outcome.word == "empty" else replace(outcome, values={"moved": done})), ""
             done += outcome.moved
             bar.step(outcome.moved)
             left = outcome.values.get("left")
@@ -354,7 +366,9 @@ def _in_batches(engine: Engine, request: Request, script: Script, form: dict[str
             if wanted is None and isinstance(left, int):
                 wanted = bar.total = done + left
             if not outcome.moved or not isinstance(left, int) or not left or done >= (wanted or 0):
-                return first
+                return first, ""
+            if stop.is_set():
+                return first, f"stopped after {done} of {wanted}: interrupted"
 
 
 def _need(script: Script, field: str, option: str) -> None:

@@ -29,6 +29,7 @@ EXAMPLE = """\
 
 #[profiles.prod]
 #url = "rediss://ops:${MAIL_PW}@jobs-1:6379/0"   # ${NAME} comes from the environment
+#password_file = "/run/secrets/redis"             # instead of a password in the URL: its first line
 #layouts = ["native", "orizuru:source=mail"]     # which systems to look for; none: whatever is there
 #badge = "PROD"                                  # a word before the URL; PROD also guards
 #guarded = true                                  # a queue's name is typed before what is dangerous

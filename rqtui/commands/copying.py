@@ -44,7 +44,8 @@ def copy(
     new = new if isinstance(new, bytes) else str(new).encode()
     outcomes = [replace(one, id=one.id or new) for one in engine.act(way.script, ref, (), form)]
     if is_deleted and all(one.moved for one in outcomes):
-        outcomes += engine.act("delete", ref, (job,), forced)
+        only = engine.layouts[ref.layout].only_as_read("delete", job)
+        outcomes += engine.act("delete", ref, (job,), {**forced, **only})
     return _write(session, ref, way, script, outcomes)
 
 

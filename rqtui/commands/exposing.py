@@ -90,7 +90,7 @@ class Scrapes:
             return found, time.monotonic() - began
 
     def _tell(self, error: Exception) -> None:
-        from rqtui.server import describe
+        from rqtui.describing import describe
 
         sentence = describe(error, self._url)
         if sentence != self._said:
@@ -108,7 +108,7 @@ def address(listen: str) -> tuple[str, int]:
 
 
 def _serve(session: Session, scrapes: Scrapes, host: str, port: int) -> int:
-    from rqtui.commands.looping import stopped_by_signals
+    from rqtui.commands.ending import stopped_by_signals
     from rqtui.commands.scraping import IDLE_S, Server
     from rqtui.server import mask
 

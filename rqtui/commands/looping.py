@@ -6,20 +6,19 @@ Both end on SIGTERM, SIGHUP and Ctrl+C after the step under way, and go on by th
 from __future__ import annotations
 
 import logging
-import signal
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rqtui.commands import documents, output
+from rqtui.commands.ending import stopped_by_signals
 from rqtui.commands.looking import QUEUES
-from rqtui.commands.session import AWAY, DONE, INTERRUPTED, REFUSED, Session, command
+from rqtui.commands.session import AWAY, DONE, REFUSED, Session, command
 from rqtui.errors import ServerError, UsageError
 
 if TYPE_CHECKING:
@@ -125,7 +124,8 @@ def _loop(
     once: bool,
     args: dict[str, object] | None = None,
 ) -> int:
-    from rqtui.loops import LOOK_S, Loop, mover
+    from rqtui.heads import LOOK_S
+    from rqtui.loops import Loop, mover
 
     session.refuse_if_read_only(verb)
     set_up_logging(session.settings.log_format)
@@ -148,7 +148,7 @@ def _loop(
         if done.error:
             return AWAY
         return REFUSED if any(step.error for step in done.steps) else DONE
-    with stopped_by_signals() as stop:
+    with stopped_by_signals(engine.client) as stop:
         from rqtui.server import mask
 
         what = ", ".join(queues or ()) or f"all queues of {', '.join(layout.name for layout in able)}"
@@ -294,37 +294,7 @@ def _reaped(step: Step | None, queue: str, done: Round) -> dict[str, Any]:
     return line if step else {**line, "backing_off_ms": round(done.wait_s * 1000)}
 
 
-# ── signals and logs ─────────────────────────────────────────────────────────────────────────────────────────
-
-
-class Stop(threading.Event):
-    """Set by a signal; `code` is what the command exits with: 130 after Ctrl+C, 0 when it was asked to end."""
-
-    code = DONE
-
-
-@contextmanager
-def stopped_by_signals() -> Iterator[Stop]:
-    """An event that SIGINT, SIGTERM and SIGHUP set; a second Ctrl+C interrupts at once."""
-    stop = Stop()
-
-    def end(number: int, _frame: object) -> None:
-        if number == signal.SIGINT:
-            if stop.is_set():
-                raise KeyboardInterrupt
-            stop.code = INTERRUPTED
-        stop.set()
-
-    if threading.current_thread() is not threading.main_thread():  # signals go to the main thread alone
-        yield stop
-        return
-    names = [name for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    before = {getattr(signal, name): signal.signal(getattr(signal, name), end) for name in names}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+# ── logs ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 class _JsonLines(logging.Formatter):

@@ -81,7 +81,7 @@ def _engine(session: Session, source: str) -> Engine:
 
 def _run(migration: Migration, total: int) -> int:
     """Steps until the end, a signal or an error; what is said then has gone to stderr."""
-    from rqtui.commands.looping import stopped_by_signals
+    from rqtui.commands.ending import stopped_by_signals
 
     code = DONE
     with stopped_by_signals() as stop:
@@ -117,6 +117,7 @@ def _write(session: Session, migration: Migration, code: int, *, dry_run: bool =
             "target": _named(migration.target),
             "moved": report.moved,
             "known": report.known,
+            "finished": report.finished,
             "skipped": [{**documents.id_fields(one.id), "text": one.text} for one in report.skipped],
             "left": sum(left.values()),
             "left_places": left,
@@ -132,6 +133,7 @@ def _write(session: Session, migration: Migration, code: int, *, dry_run: bool =
             output.say(f"… and {len(report.skipped) - SCREENFUL} more; --json has them all.")
         what = _counted(report.would) + " would move" if dry_run else f"{report.moved} moved"
         rest = [f"{report.known} of them were there already"] if report.known else []
+        rest += [f"{report.finished} copies of a broken-off run let go"] if report.finished else []
         rest += [f"{len(report.skipped)} skipped"] if report.skipped else []
         rest += [f"left: {_counted(left)}"] if left else []
         output.write_lines([_safe(" · ".join([what, *rest]))])

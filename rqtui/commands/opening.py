@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 from rqtui.errors import UsageError
 from rqtui.settings import Settings
+
+# How long the engine's thread may decode while the one that paints waits. Measured from a key to its paint while a
+# filter looks through 300 000 jobs, all of which fit: 139 ms at the median with Python's 5 ms, 52 with half of one.
+SWITCH_S = 0.0005
 
 
 def screen(settings: Settings) -> int:
     """Opens the screen until the person leaves. Raises UsageError without a terminal, or for a URL that is none."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("the screen needs a terminal. Without one: rqtui snapshot, rqtui jobs, rqtui --help.")
-    from rqtui.tui.app import run
+    # Two looks through everything that was just imported, in vain, take a fifth of the time to the first picture.
+    gc.disable()
+    sys.setswitchinterval(SWITCH_S)
+    try:
+        from rqtui.tui.app import run
 
-    return run(settings)
+        return run(settings)
+    finally:
+        gc.enable()

@@ -20,7 +20,7 @@ import typer
 
 from rqtui.commands import documents, output
 from rqtui.commands.looking import QUEUE
-from rqtui.commands.session import DONE, REFUSED, Session, command
+from rqtui.commands.session import DONE, INTERRUPTED, REFUSED, Session, command
 from rqtui.errors import Refused, RqtuiError, UsageError
 
 if TYPE_CHECKING:
@@ -91,26 +91,11 @@ def _open(session: Session, name: str) -> Queue | _Other:
     engine.refuse("enqueue", ref)
     if ref.layout != "native":
         return _Other(engine, ref)
-    _refuse_slip(engine, ref, name)
+    if ref not in engine.refs and not name.startswith("native:"):  # it may be meant as another system's, now empty
+        output.say(f"{documents.text(ref.queue)} is a new native queue; another system's is put into as LAYOUT:QUEUE.")
     from rqtui.client import BYTES, Queue
 
     return Queue(ref.queue, engine.client, codec=BYTES)
-
-
-def _refuse_slip(engine: Engine, ref: Ref, name: str) -> None:
-    """Raises UsageError for a new queue whose name begins almost like `LAYOUT:`: nobody's worker would look there."""
-    from difflib import get_close_matches
-
-    from rqtui import layouts
-
-    prefix, colon, rest = name.partition(":")
-    meant = get_close_matches(prefix, layouts.names(), 1, 0.8) if colon and rest else []
-    if not meant or meant[0] == prefix or ref in engine.refs:
-        return
-    raise UsageError(
-        f'there is no system "{prefix}"; did you mean {meant[0]}:{rest}? Nothing was put. '
-        f"A native queue of that very name is native:{name}."
-    )
 
 
 class _Other:
@@ -272,13 +257,15 @@ def _put_lines(session: Session, name: str, path: str, common: dict[str, Any]) -
                     words[done.word] += 1
                 kept += puts if session.as_json else ()
                 bar.step(len(puts))
-    except RqtuiError as error:
+    except (RqtuiError, KeyboardInterrupt) as error:
         in_already = sum(words.values())
         if not in_already:
             raise
-        output.say(f"{error} The {in_already} jobs of the batches before it are in.")
+        is_interrupted = isinstance(error, KeyboardInterrupt)
+        why = "interrupted; with their ids, what was under way can be put again." if is_interrupted else str(error)
+        output.say(f"{why} The {in_already} jobs of the batches before it are in.")
         _write_many(session, queue.name, kept, words)
-        return REFUSED
+        return INTERRUPTED if is_interrupted else REFUSED
     _write_many(session, queue.name, kept, words)
     return DONE if words.keys() <= TAKEN else REFUSED
 

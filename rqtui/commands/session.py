@@ -19,6 +19,7 @@ import typer
 
 from rqtui import errors
 from rqtui.commands import output
+from rqtui.commands.ending import interrupted_by_signals
 from rqtui.settings import Settings
 
 if TYPE_CHECKING:
@@ -100,12 +101,15 @@ class Session:
         """
         from rqtui import layouts
         from rqtui.engine import Engine
+        from rqtui.health import urgent
         from rqtui.server import connect, reach
 
         made = layouts.make_all(self.settings.layouts)
         client = connect(self.settings.url)
         if reached:
             reach(client, self.settings.url)  # here what is wrong is said best: which host, and what to do
+            for finding in urgent(client):
+                output.say(f"{finding.text}: {finding.remedy}.")
         others = set(layouts.names()) - {layout.name for layout in made}
         engine = Engine(
             client, made, self.settings.read_only, others, denied=self.settings.denied, profile=self.settings.profile
@@ -224,11 +228,12 @@ def _in_force(before: Mapping[str, Any], after: Mapping[str, Any]) -> InForce:
 
 
 def guarded(work: Callable[[], int | None], failure: int | None = None, given: dict[str, Any] | None = None) -> int:
-    """Runs `work`; an error of ours becomes a sentence on stderr and its exit code, Ctrl+C 130, a closed stdout 0."""
+    """Runs `work`; an error of ours becomes a sentence on stderr and its exit code, a signal 130, a closed stdout 0."""
     is_debug = bool((given or {}).get("is_debug")) or "--debug" in sys.argv
     try:
-        code = work() or DONE
-        sys.stdout.flush()
+        with interrupted_by_signals():
+            code = work() or DONE
+            sys.stdout.flush()
         return code
     except BrokenPipeError:
         _forget_stdout()  # who read us has seen enough (`| head`)

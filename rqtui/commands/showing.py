@@ -27,8 +27,9 @@ def demo(
     ] = "auto",
     headless: Annotated[bool, typer.Option("--headless", help="Without a screen; says what happened.")] = False,
     seconds: Annotated[
-        float, typer.Option("--seconds", metavar="S", help="How long, without a screen; timeouts plays to its end.")
-    ] = 20.0,
+        float | None,
+        typer.Option("--seconds", metavar="S", help="How long, without a screen: 20, but timeouts plays to its end."),
+    ] = None,
     is_list: Annotated[bool, typer.Option("--list", help="Name the scenarios.")] = False,
 ) -> int:
     """Jobs that flow through a queue of their own; needs no Redis.
@@ -37,7 +38,7 @@ def demo(
     """
     if server not in SERVERS:
         raise UsageError(f"--server is one of {', '.join(SERVERS)}.")
-    if not 0.1 <= seconds <= 86_400:  # a day; NaN is refused too
+    if seconds is not None and not 0.1 <= seconds <= 86_400:  # a day; NaN is refused too
         raise UsageError("--seconds is a number between 0.1 and 86400.")
     from rqtui.demo import demo as play
     from rqtui.demo import list_scenarios

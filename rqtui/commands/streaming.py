@@ -5,7 +5,8 @@ They print what the views of those names show. `events` alone may change a setti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from rqtui.reports.stats import History
 
 POLL_S = 0.5  # between two looks of --follow
+LOOK_S = 2.0  # between two looks for new queues
 MOST = 1000  # events per call
 
 
@@ -73,7 +75,7 @@ def events(
         read_only = " (read-only: it cannot be turned on here)" if session.settings.read_only else "; --record does"
         output.say(f"nothing records what happens now{read_only}.")
     if follow:
-        return _follow(session, engine, feeds, fits)
+        return _follow(session, engine, feeds, fits, is_all=not queues)
     return DONE
 
 
@@ -93,7 +95,7 @@ def _record(engine: Engine, feeds: dict[Ref, Feed], *, aloud: bool) -> None:
     due = report.due(feeds)
     refused = report.record(engine, tuple(due), due)
     for ref in (ref for ref, feed in feeds.items() if not feed.is_known and aloud):
-        output.say(f"{ref.queue}: there is no such queue yet; what comes after its first job is recorded.")
+        output.say(f"{ref.queue}: there is no such queue yet; it is followed as soon as it is there.")
     for ref, why in refused.items() if aloud else ():
         output.say(f"{ref.queue}: nothing is recorded: {why}")
     begun = [ref.queue for ref in due if ref not in refused and not feeds[ref].is_recording]
@@ -101,18 +103,35 @@ def _record(engine: Engine, feeds: dict[Ref, Feed], *, aloud: bool) -> None:
         output.say(f"recording begins in {', '.join(begun)}; it ends by itself a minute after the last word of this.")
 
 
-def _follow(session: Session, engine: Engine, feeds: dict[Ref, Feed], fits: Callable[[Event], bool]) -> int:
-    """Reads on until a signal ends it; while Redis is away it says so and tries again, and leaves nothing out."""
-    from rqtui.commands.looping import stopped_by_signals
+def _follow(
+    session: Session, engine: Engine, feeds: dict[Ref, Feed], fits: Callable[[Event], bool], *, is_all: bool
+) -> int:
+    """Reads on until a signal ends it; while Redis is away it says so and tries again, and leaves nothing out.
+
+    `is_all`: queues that come are followed, too. A queue that was not there could not be recorded: what stands in it
+    when it is seen first is told as it was put.
+    """
+    from rqtui.commands.ending import stopped_by_signals
 
     after = {ref: feed.last for ref, feed in feeds.items()}
-    failures = 0
-    with stopped_by_signals() as stop:
+    missing = {ref for ref, feed in feeds.items() if not feed.is_known}
+    put: dict[Ref, set[bytes]] = {}  # told as they stood, so that what was recorded meanwhile is not told again
+    failures, looked_s = 0, time.monotonic()
+    with stopped_by_signals(engine.client) as stop:
         while not stop.wait(POLL_S):
+            first: list[Event] = []
             try:
+                if is_all and time.monotonic() - looked_s > LOOK_S:
+                    new = _new_queues(engine, after)
+                    after, missing, looked_s = {**after, **dict.fromkeys(new, "")}, missing | new, time.monotonic()
                 feeds = _feeds(engine, list(after), after, MOST, newest=False)
                 if not session.settings.read_only:
                     _record(engine, feeds, aloud=False)
+                for ref in [ref for ref in missing if feeds[ref].is_known]:
+                    stands = _as_put(engine, ref)
+                    first += stands
+                    put[ref] = {event.id for event in stands}
+                    missing.discard(ref)
             except ServerError as error:
                 wait_s = backoff_s(failures)
                 failures += 1
@@ -121,9 +140,30 @@ def _follow(session: Session, engine: Engine, feeds: dict[Ref, Feed], fits: Call
                 continue
             failures = 0
             after.update({ref: feed.last for ref, feed in feeds.items() if feed.last})
-            fresh = [event for feed in feeds.values() for event in feed.events if fits(event)]
+            told = [event for feed in feeds.values() for event in feed.events if not _was_told(event, put)]
+            fresh = [event for event in (*first, *told) if fits(event)]
             _write_events(session, sorted(fresh, key=lambda event: event.order))
     return stop.code
+
+
+def _was_told(event: Event, put: dict[Ref, set[bytes]]) -> bool:
+    return event.verb == "enqueue" and event.id in put.get(event.ref, ())
+
+
+def _new_queues(engine: Engine, known: Collection[Ref]) -> set[Ref]:
+    from rqtui.reports import events as report
+
+    for _step in engine.discover():
+        pass
+    return {ref for ref in engine.refs if ref not in known and report.has_events(engine.layouts[ref.layout])}
+
+
+def _as_put(engine: Engine, ref: Ref) -> list[Event]:
+    """The jobs that stand in a queue, as if their `enqueue` had been recorded."""
+    from rqtui.reports.events import Event
+
+    pages = [engine.page(ref, place.name, 0, MOST) for place in engine.layouts[ref.layout].places]
+    return [Event(ref, job.enqueued_ms or 0, 0, "enqueue", job.id) for page in pages for job in page.jobs]
 
 
 def _write_events(session: Session, found: Sequence[Event]) -> None:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from rqtui.model import Outcome, Ref
     from rqtui.undo import Keeper
 
+    Change = tuple[Kept, ...]  # of one operation: a record per queue
+
 _BACK = frozenset({"moved", "same", "resumed", "paused", "already"})
 
 
@@ -47,35 +49,59 @@ def undo(
     from rqtui.server import mask
 
     folder, url = state_folder() / undo.FOLDER, mask(session.settings.url)
-    found = _of(folder, url)
+    found = _changes(folder, url)
     if is_list:
         return _list(session, folder, list(found))
     if number < 1:
         raise UsageError("N is a whole number from 1 on: 1 is the last change.")
-    able = list(islice((one for one in found if not one.undone_at_ms), number))
+    able = list(islice((change for change in found if not _is_undone(change)), number))
     if len(able) < number:
         raise UsageError(f"changes of {url} that can be undone: {len(able)}. rqtui undo --list names them.")
     chosen = able[-1]
     session.refuse_if_read_only("undo")
     engine = session.engine()
     outcomes: list[Outcome] = []
-    with output.progress(f"undo {chosen.verb}", len(chosen.left)) as bar:
-        for chunk in revert.reverted(engine, folder, chosen.name):
+    first, names = chosen[0], [one.name for one in chosen]
+    is_one = len(names) == 1
+    steps = revert.reverted(engine, folder, first.name) if is_one else revert.all_reverted(engine, folder, names, url)
+    with output.progress(f"undo {first.verb}", sum(len(one.left) for one in chosen)) as bar:
+        for chunk in steps:
             outcomes += chunk
             bar.step(len(chunk))
     answers = Counter(one.text for one in outcomes)
     journal = Journal(state_folder(), session.settings.url, session.settings.profile)
-    journal.note("undo", chosen.queue, chosen.layout, [one.id for one in outcomes if one.id], answers)
-    if kept.read(folder, chosen.name).undone_at_ms:  # where an answer was lost, the same again goes on
-        journal.undone(chosen.name)
+    ids, others = [one.id for one in outcomes if one.id], [one.queue for one in chosen[1:]]
+    journal.note("undo", first.queue, first.layout, ids, answers, others=others)
+    if undone := [name for name in names if kept.read(folder, name).undone_at_ms]:
+        journal.undone(*undone)  # where an answer was lost, the same again goes on
     return _write(session, chosen, outcomes)
 
 
-def _of(folder: Path, url: str) -> Iterator[Kept]:
-    """What is kept of changes of this Redis, the newest first; a record that cannot be read is told and left out."""
+def _changes(folder: Path, url: str) -> Iterator[Change]:
+    """The changes of this Redis, the newest first: what was done to several queues at once has a record for each."""
+    from rqtui import kept
+    from rqtui.operations import past
+
+    names = kept.names(folder)
+    together = {name: each.undo for each in past(folder.parent) for name in each.undo}
+    told: set[str] = set()
+    for name in names:
+        if name not in told:
+            those = set(together.get(name, ())) | {name}
+            told |= those
+            if change := tuple(_of(folder, url, [each for each in names if each in those])):
+                yield change[::-1]
+
+
+def _is_undone(change: Change) -> bool:
+    return all(one.undone_at_ms for one in change)
+
+
+def _of(folder: Path, url: str, names: Sequence[str]) -> Iterator[Kept]:
+    """Those of these records that are of this Redis; one that cannot be read is told and left out."""
     from rqtui import kept, layouts
 
-    for name in kept.names(folder):
+    for name in names:
         try:
             one = kept.read(folder, name)
         except UsageError as error:
@@ -89,27 +115,38 @@ def _of(folder: Path, url: str) -> Iterator[Kept]:
             output.say(f"the undo record {name} is of a system that is not known here: {one.layout}.")
 
 
-def _write(session: Session, chosen: Kept, outcomes: list[Outcome]) -> int:
-    moved = sum(one.moved for one in outcomes)
+def _write(session: Session, chosen: Change, outcomes: list[Outcome]) -> int:
+    moved, verb, queues = sum(one.moved for one in outcomes), chosen[0].verb, _queues(chosen, with_layout=False)
     if session.as_json:
-        told = {"verb": "undo", "of": chosen.verb, "queue": documents.text(chosen.queue), "moved": moved}
+        told = {"verb": "undo", "of": verb, "queue": queues[0], "others": queues[1:], "moved": moved}
         output.write_json({**told, "results": documents.outcomes(outcomes)})
     else:
         words = Counter(one.text for one in outcomes)
         said = " · ".join(f"{count} {text}" for text, count in words.items()) or "nothing was changed"
-        output.say(f"undo of {chosen.verb} ({documents.text(chosen.queue)}): {said}")
+        output.say(f"undo of {verb} ({_where(queues)}): {said}")
     return DONE if all(one.word in _BACK for one in outcomes) else REFUSED
 
 
-def _list(session: Session, folder: Path, found: list[Kept]) -> int:
+def _queues(change: Change, *, with_layout: bool) -> list[str]:
+    return [f"{one.layout}:" * with_layout + documents.text(one.queue) for one in change]
+
+
+def _where(queues: Sequence[str]) -> str:
+    """The queue; of several `mail and 2 more`."""
+    return queues[0] if len(queues) == 1 else f"{queues[0]} and {len(queues) - 1} more"
+
+
+def _list(session: Session, folder: Path, found: list[Change]) -> int:
     from rqtui.operations import clock
 
     numbers = iter(range(1, len(found) + 1))
     rows: list[dict[str, Any]] = []
-    for one in found:
-        number = None if one.undone_at_ms else next(numbers)
-        queue = f"{one.layout}:{documents.text(one.queue)}"
-        rows.append({"n": number, "at_ms": one.at_ms, "verb": one.verb, "queue": queue, "jobs": len(one.left)})
+    for change in found:
+        number = None if _is_undone(change) else next(numbers)
+        queue, *others = _queues(change, with_layout=True)
+        jobs = sum(len(one.left) for one in change)
+        named = {"n": number, "at_ms": change[0].at_ms, "verb": change[0].verb, "queue": queue, "others": others}
+        rows.append({**named, "jobs": jobs})
     if session.as_json:
         output.write_json({"undo": rows})
         return DONE
@@ -118,7 +155,7 @@ def _list(session: Session, folder: Path, found: list[Kept]) -> int:
             "undone" if row["n"] is None else str(row["n"]),
             clock(row["at_ms"]),
             row["verb"],
-            row["queue"],
+            _where([row["queue"], *row["others"]]),
             str(row["jobs"]),
         ]
         for row in rows

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rqtui.commands import documents, output
+from rqtui.commands.ending import stopped_by_signals
 from rqtui.commands.looking import QUEUE
-from rqtui.commands.looping import set_up_logging, stopped_by_signals
+from rqtui.commands.looping import set_up_logging
 from rqtui.commands.session import Session, command
 from rqtui.errors import UsageError
 
@@ -58,9 +59,9 @@ def work(
         engine.refuse(verb, ref)  # whoever may not do one of them cannot work
     from rqtui.work import work as run
 
-    with stopped_by_signals() as stop:
+    with Queue(ref.queue, session.settings.url, codec=BYTES) as named, stopped_by_signals(named.client) as stop:
         counts = run(
-            Queue(ref.queue, session.settings.url, codec=BYTES),
+            named,
             words or [],
             concurrency=concurrency,
             ttr_ms=ttr_ms,

@@ -28,6 +28,7 @@ class Native(Layout):
     places = tuple(Place(state.value, state, f"rqtui:{{<queue>}}:{state}", "zset", _SCORES[state]) for state in State)
     patterns = (r"^rqtui:{.*}:meta$",)
     loops_by_default = True
+    fits_cluster = True
     tells = frozenset({"name", "tried", "error", "worker"})
 
     def keys(self, queue: str) -> Mapping[str, str]:
@@ -178,6 +179,7 @@ def _shown(queue: str, id: bytes, answers: Answers) -> Job | None:
         body=v["body"] if whole else None,
         body_bytes=v["bytes"],
         history=past,
+        line=v["line"],
         error=past[-1].error if past else job.error,
         problem=job.problem if v["place"] else "it stands in no place; rqtui check finds and repairs it",
     )
@@ -210,11 +212,11 @@ def _workers(queue: str, answers: Answers) -> tuple[Worker, ...]:
     workers = []
     for name, line in answer.rows:
         fields = line.split(b" ", 6)
-        if len(fields) < 6 or not (fields[0].isdigit() and fields[1].isdigit()):
+        if len(fields) < 6 or not (_is_whole(fields[0]) and _is_whole(fields[1])):
             continue
         beat, ttl, order, started, pid, host = (text(field) for field in fields[:6])
         job = fields[6] if len(fields) > 6 else b""
-        since = int(started) if started.isdigit() else None
+        since = int(started) if _is_whole(fields[3]) else None
         workers.append(Worker(text(name), queue, int(beat), int(ttl), order, pid, host, since, job))
     return tuple(workers)
 
@@ -242,12 +244,12 @@ def _header(state: State, record: bytes) -> dict[str, Any]:
     try:
         enqueued, due, priority, ttr, most, _backoff, _cap, _keep, _bytes, name = (text(field) for field in header)
         return {
-            "enqueued_ms": int(enqueued),
-            "priority": int(priority),
-            "ttr_ms": None if ttr == "-" else int(ttr),
-            "max_attempts": None if most == "-" else int(most),
+            "enqueued_ms": _whole(enqueued),
+            "priority": _whole(priority),
+            "ttr_ms": None if ttr == "-" else _whole(ttr),
+            "max_attempts": None if most == "-" else _whole(most),
             "name": name,
-            "since_ms": max(int(enqueued), 0 if due == "-" else int(due)),
+            "since_ms": max(_whole(enqueued), 0 if due == "-" else _whole(due)),
         }
     except ValueError:
         if record:
@@ -263,14 +265,14 @@ def _line(state: State, line: bytes) -> dict[str, Any]:
         return {}
     try:
         attempts, token, _score, at, priority, flag, worker = line.split(b" ", 6)
-        since_ms = int(at) if at.isdigit() else None
-        known: dict[str, Any] = {"attempts": int(attempts), "since_ms": since_ms, "cancelled": flag == b"c"}
+        since_ms = int(at) if _is_whole(at) else None
+        known: dict[str, Any] = {"attempts": _whole(attempts), "since_ms": since_ms, "cancelled": flag == b"c"}
         if priority != b"-":
-            known["priority"] = int(priority)
+            known["priority"] = _whole(priority)
     except ValueError:
         return {"problem": "its line of attempts cannot be read"}
     known["worker"] = text(worker)
-    if state is State.DONE and token.isdigit():
+    if state is State.DONE and _is_whole(token):
         known["reserved_ms"] = int(token) // 1000  # it keeps the token of its last lease: the microsecond of its start
     return known | ({"reserved_ms": since_ms, "token": token} if state is State.RESERVED else {})
 
@@ -281,9 +283,25 @@ def history(errors: bytes) -> tuple[Attempt, ...]:
         return ()
     try:
         entries = json.loads(errors.decode("utf-8", "replace"))
-        return tuple(Attempt(int(start), int(end), str(worker), str(error)) for start, end, worker, error in entries)
-    except (ValueError, TypeError):
+        told = ((_whole(start), _whole(end), str(worker), str(error)) for start, end, worker, error in entries)
+        return tuple(Attempt(*each) for each in told)
+    except (ValueError, TypeError, OverflowError, RecursionError):  # Infinity is a number in Python's JSON
         return (Attempt(0, 0, "", "the errors of this job cannot be read"),)
+
+
+_DIGITS = 17  # of a token; no instant, length or count has more
+
+
+def _is_whole(value: bytes) -> bool:
+    return value.isdigit() and len(value) <= _DIGITS
+
+
+def _whole(value: Any) -> int:
+    """A number that somebody wrote down. Raises ValueError where it is none, or longer than any of ours."""
+    number = int(value)
+    if abs(number) >= 10**_DIGITS:
+        raise ValueError("too long for an instant or a count")
+    return number
 
 
 def text(value: bytes) -> str:

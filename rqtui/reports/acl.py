@@ -23,14 +23,14 @@ ROLES = ("viewer", "worker", "operator")
 _CALLED = re.compile(r"(?:redis\.p?call|\bnote|pcall)\(\s*'([A-Za-z]+)'")
 # Those that a script names without calling them there: `local command = … 'ZRANGE'`, `x and 'ZSCAN' or 'HSCAN'`.
 _NAMED = re.compile(r"'(ZRANGE|ZREVRANGE|ZRANGEBYSCORE|LRANGE|ZSCAN|HSCAN|SSCAN|LPUSH|RPUSH|LPOP|RPOP)'")
-_SENT = {  # by the client itself, outside of scripts: connecting, health, discovery, waiting
-    "viewer": ("ping", "time", "info", "hello", "client|setname", "exists", "type", "sscan"),
+_SENT = {  # by the client itself, outside of scripts; HELLO and AUTH no ACL can refuse
+    "viewer": ("ping", "time", "info", "client|setname", "exists", "type", "sscan"),
     "worker": (
-        "ping", "time", "info", "hello", "client|setname", "client|id", "client|unblock", "exists", "type", "sscan",
+        "time", "info", "client|setname", "client|id", "client|unblock", "exists", "type", "sscan",
         "sadd", "bzpopmin", "zadd",
     ),
     "operator": (
-        "ping", "time", "info", "hello", "client|setname", "exists", "type", "sscan", "sadd", "srem",
+        "ping", "time", "info", "client|setname", "exists", "type", "sscan", "sadd", "srem",
     ),
 }  # fmt: skip
 _ABOUT_SERVER = ("config|get", "client|list", "slowlog|get")  # the parts of the Redis view that tell of others

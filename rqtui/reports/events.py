@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rqtui.errors import ReadOnly, ServerError, UsageError
+from rqtui import filters
+from rqtui.errors import ReadOnly, ServerError
 from rqtui.layout import Answers, Ask, Layout
 from rqtui.model import Ref
 
@@ -142,10 +143,7 @@ def matcher(expression: str) -> Callable[[Event], bool]:
     """
     terms: list[tuple[bool, re.Pattern[str]]] = []
     for sign, pattern, word in _TERM.findall(expression):
-        try:
-            terms.append((bool(sign), re.compile(pattern or re.escape(word), re.IGNORECASE)))
-        except (re.error, RecursionError, OverflowError) as error:
-            raise UsageError(f"the filter's expression /{pattern}/ cannot be read: {error}.") from None
+        terms.append((bool(sign), filters.compiled(pattern or re.escape(word))))
 
     def fits(event: Event) -> bool:
         text = f"{event.verb} {event.id.decode('utf-8', 'replace')} {event.worker} {event.ref.queue}"

@@ -14,6 +14,7 @@ from typing import Any
 
 from rqtui import health, layouts, scripts
 from rqtui.model import Finding
+from rqtui.nodes import is_cluster
 from rqtui.server import ServerInfo, server_info, translated
 
 SLOW = 10  # entries of the slow log
@@ -104,7 +105,8 @@ def look(client: Any) -> Report:
     raw = found["info"] or {}
     info = {_text(name): _text(value) for name, value in raw.items() if not isinstance(value, Mapping)}
     server = server_info(_pairs(found["hello"]), info, _pairs(found["persistence"]))
-    findings = [*health.findings_of(server), *_skewed(skew_ms)]
+    about = health.server_findings(client) if is_cluster(client) else health.findings_of(server)
+    findings = [*about, *_skewed(skew_ms)]
     return Report(
         server,
         info,

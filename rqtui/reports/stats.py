@@ -7,6 +7,7 @@ happened in a minute, and a minute that is not there is one in which nothing did
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,6 +27,7 @@ FLOWS: Mapping[str, tuple[str, ...]] = {  # what a person asks for: the counters
     "out": ("acked", "pulled"),
     "failed": ("rejected", "expired"),
 }
+_NUMBER = re.compile(r"[0-9]{1,17}")
 _ARRIVE = ("enqueued", "requeued", "restored")
 _LEAVE = ("acked", "pulled", "dead", "deleted", "purged")
 
@@ -68,7 +70,7 @@ def _history(ref: Ref, answers: Answers) -> History:
 def _numbers(fields: str) -> dict[str, int]:
     words = fields.split(" ")
     pairs = zip(words[::2], words[1::2], strict=False)
-    return {name: int(value) for name, value in pairs if name in COUNTERS and value.isdigit()}
+    return {name: int(value) for name, value in pairs if name in COUNTERS and _NUMBER.fullmatch(value)}
 
 
 def per_minute(histories: Iterable[History], begin_ms: int, end_ms: int) -> list[tuple[int, Counter[str]]]:

@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from rqtui.describing import describe
 from rqtui.durations import backoff_s
 from rqtui.errors import ServerError
 from rqtui.scenarios.pace import Pace
-from rqtui.server import describe
 
 Turn = Callable[[], float]
 """One turn; answers for how many seconds it rests now."""

@@ -15,6 +15,7 @@ from rqtui.engine import Engine
 from rqtui.model import Focus, Ref
 from rqtui.scenarios.foreign import ForeignRun
 from rqtui.scenarios.movers import Movers, live
+from rqtui.scenarios.scenario import PLAY_S
 from rqtui.scenarios.stage import ForeignScenario, Stage, count_places
 from rqtui.server import connect, mask, probe
 
@@ -22,9 +23,13 @@ _NAMED = 5  # ids in a finding
 
 
 def play_foreign(
-    scenario: ForeignScenario, url: str, seed: int = 1, seconds: float = 20.0, stop: threading.Event | None = None
+    scenario: ForeignScenario,
+    url: str,
+    seed: int = 1,
+    seconds: float | None = None,
+    stop: threading.Event | None = None,
 ) -> dict[str, Any]:
-    """Play `scenario` for `seconds`, or to its end where it has one, and say what happened, as JSON has it.
+    """Play `scenario` for `seconds` and say what happened, as JSON has it; None: to its end, or for `PLAY_S`.
 
     `stop` ends it early. Raises ServerError when Redis cannot be reached at the start.
     """
@@ -33,15 +38,17 @@ def play_foreign(
         stage, ledger = run.stage, run.ledger
         run.set_speed(stage.speed)
         began_s = time.monotonic()
-        limit_s = stage.longest_s or seconds
+        to_its_end = bool(stage.longest_s) and seconds is None
+        for_s = seconds or PLAY_S
+        limit_s = stage.longest_s if to_its_end else for_s
         with Movers(url, stage.layout, run.queues) as movers:
-            acts = [(share * seconds / limit_s, name) for share, name in scenario.acts]
+            acts = [(share * for_s / limit_s, name) for share, name in scenario.acts]
             live(run, acts, began_s, limit_s, stop, lambda: stage.is_over(client))
             elapsed_s = time.monotonic() - began_s
             engine = Engine(client, [stage.layout])
             ref = Ref(stage.layout.name, stage.queue)
             said = [finding for queue in engine.snapshot(Focus((ref,))).queues for finding in queue.findings]
-        run.halt(None if stop.is_set() or stage.longest_s else seconds)
+        run.halt(None if stop.is_set() or to_its_end else for_s)
         standing = stage.standing(client)
         balance = ledger.balance(standing)
         [queue] = engine.snapshot(Focus((ref,))).queues
@@ -49,7 +56,7 @@ def play_foreign(
             {"kind": "two-places", "queue": stage.queue, "ids": [_text(job)], "text": f"stands in {', '.join(places)}"}
             for job, places in list(balance.two_places.items())[:_NAMED]
         ]
-        if stage.longest_s and not stop.is_set():
+        if to_its_end and not stop.is_set():
             findings += _unfinished(stage, standing)
         status = run.status()
         return {

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from zlib import crc32
 
+PLAY_S = 20.0  # without a screen, where nobody says how long
+
 
 @dataclass(frozen=True, slots=True)
 class NewJob:
@@ -123,9 +125,9 @@ class Scenario:
         """The queues it plays on, the most telling one first."""
         raise NotImplementedError
 
-    def length(self, seconds: float) -> str:
-        """How long it plays without a screen when it is asked for `seconds`, in words."""
-        return f"{seconds:g} s"
+    def length(self, seconds: float | None) -> str:
+        """How long it plays without a screen when it is asked for `seconds` (None: as long as it likes), in words."""
+        return f"{seconds or PLAY_S:g} s"
 
 
 _ACTS = ((0.2, "kill"), (0.35, "stall"), (0.5, "add"), (0.5, "burst"), (0.6, "poison"))

@@ -51,9 +51,9 @@ class ForeignScenario(Scenario):
         """The one queue."""
         return (self.queue,)
 
-    def length(self, seconds: float) -> str:
+    def length(self, seconds: float | None) -> str:
         """The seconds, or that it plays to its end."""
-        return "to its end" if self.stage.longest_s else f"{seconds:g} s"
+        return "to its end" if self.stage.longest_s and seconds is None else Scenario.length(self, seconds)
 
 
 class Stage:
@@ -65,7 +65,7 @@ class Stage:
     overslept_s: ClassVar[float] = 6.0  # how long a worker hangs: longer than its lease
     speed: ClassVar[float] = 1.0  # of a run without a screen
     stalls_first: ClassVar[str] = ""  # of the workers at work, one whose name begins so hangs
-    longest_s: ClassVar[float] = 0.0  # plays to its end, however many seconds were asked for, but no longer than this
+    longest_s: ClassVar[float] = 0.0  # plays to its end unless seconds were asked for, but no longer than this
     ends_in: ClassVar[str] = ""  # where every job is at its end
 
     def __init__(self, scenario: ForeignScenario, seed: int, pace: Pace, ledger: Ledger) -> None:

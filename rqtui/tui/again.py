@@ -78,10 +78,22 @@ class Again(Part):
         app.send(Request(name, ref, form, batch))
 
     def _delete(self, target: Target, ref: Ref, job: Job) -> None:
-        """Looks again first: it may have run meanwhile, and have come back to where it was."""
+        """Only as it was read: it may have run meanwhile, and have come back to where it was.
+
+        A system whose script cannot tell is looked at again, a round trip before.
+        """
         from rqtui.tui.changes import Batch, Request
 
-        form = acts.completed(self.cockpit.layouts[ref.layout], "delete", target, {})
+        system = self.cockpit.layouts[ref.layout]
+        only = system.only_as_read("delete", job)
+        form = {**acts.completed(system, "delete", target, {}), **only}
+
+        def delete() -> None:
+            self.cockpit.send(Request("delete", ref, form, Batch(acts.Tally("delete", ref)), (job,)))
+
+        if only:
+            delete()
+            return
 
         def looked(answered: tick.Answered) -> None:
             now = answered.result
@@ -90,7 +102,7 @@ class Again(Part):
                 why = answered.error or "it has run again since it was read"
                 self.cockpit.say(f"The original stays: {why}.", "warning")
                 return
-            self.cockpit.send(Request("delete", ref, form, Batch(acts.Tally("delete", ref)), (job,)))
+            delete()
 
         self.cockpit.ask(lambda engine: engine.job(ref, job.id, 0), looked)
 

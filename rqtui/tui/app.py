@@ -7,6 +7,7 @@ Widgets never wait for Redis: a key becomes a request in the ticker's inbox, and
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import re
 import signal
@@ -15,6 +16,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from textual._compositor import ChopsUpdate
+from textual._styles_cache import StylesCache
 from textual.app import App
 from textual.binding import BindingType
 from textual.filter import LineFilter
@@ -24,13 +27,12 @@ from textual.timer import Timer
 
 from rqtui import server, tick
 from rqtui.errors import UsageError
-from rqtui.model import Focus, Ref, Snapshot
+from rqtui.model import Finding, Focus, Ref, Snapshot
 from rqtui.settings import INTERVAL_S, LONGEST_S, SHORTEST_S, Settings
 from rqtui.tui import display, happened, keys, theme
 from rqtui.tui.away import AWAY_ACTIONS, AWAY_BINDINGS, Away
 from rqtui.tui.calm import Calm
 from rqtui.tui.changes import Changes
-from rqtui.tui.copying import Copying
 from rqtui.tui.crash import Crash
 from rqtui.tui.frame import Frame
 from rqtui.tui.going import Going
@@ -41,9 +43,12 @@ from rqtui.tui.plain import ASCII
 from rqtui.tui.playing import Playing
 from rqtui.tui.profiles import Profiles, openable
 from rqtui.tui.served import Served
+from rqtui.tui.spans import Spans
 from rqtui.tui.view import Target, View
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from rqtui.engine import Engine
     from rqtui.layout import Layout
     from rqtui.scenarios.run import Run
@@ -62,7 +67,7 @@ class Heard(Message):
         self.ticker, self.what = ticker, what
 
 
-class Cockpit(Changes, Frame, Served, Copying, Away, Calm, Crash, Guard, Going, Palette, Playing, Profiles, App[None]):
+class Cockpit(Changes, Frame, Served, Away, Calm, Crash, Guard, Going, Palette, Playing, Profiles, App[None]):
     """rqtui on a terminal."""
 
     CSS_PATH = Path(__file__).with_name("rqtui.tcss")  # absolute, so that a subclass elsewhere finds it
@@ -85,7 +90,9 @@ class Cockpit(Changes, Frame, Served, Copying, Away, Calm, Crash, Guard, Going, 
         `foreign_loops`: the dispatcher and the reaper serve queues of other systems from the start, too.
         """
         super().__init__(ansi_color=theme_name == theme.ANSI or None)
-        theme.install(self, theme_name)  # type: ignore[arg-type]  # now: later the stylesheet would be read twice
+        theme.install(self, theme_name)  # type: ignore[arg-type]
+        self.stylesheet.set_variables(self.get_css_variables())  # before it is read: see `refresh_css`
+        self._is_css_fresh = True
         self.is_colourless = theme_name == theme.ANSI != settings.theme  # by NO_COLOR, whatever a profile says
         self.settings = settings
         display.also_mask(settings.redact)
@@ -107,6 +114,7 @@ class Cockpit(Changes, Frame, Served, Copying, Away, Calm, Crash, Guard, Going, 
         self.snapshot: Snapshot | None = None
         self.lost: tick.Lost | None = None
         self._pictured = Focus()
+        self._warned: tuple[Finding, ...] = ()
         self.changes: deque[happened.Entry] = deque(maxlen=REMEMBERED)
 
     # -- start and end --------------------------------------------------------------------------------------------
@@ -114,6 +122,12 @@ class Cockpit(Changes, Frame, Served, Copying, Away, Calm, Crash, Guard, Going, 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Our colours for themes that lack them."""
         return theme.defaults(self.current_theme)
+
+    def refresh_css(self, animate: bool = True) -> None:
+        """Textual asks for it before the first picture, too, where the stylesheet was read with these very colours."""
+        if not self._is_css_fresh:
+            super().refresh_css(animate)
+        self._is_css_fresh = False
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """What every painted line goes through."""
@@ -128,6 +142,9 @@ class Cockpit(Changes, Frame, Served, Copying, Away, Calm, Crash, Guard, Going, 
         for number in (signal.SIGTERM, signal.SIGHUP):
             # Textual leaves the alternate screen and the mouse on when one of these ends it.
             asyncio.get_running_loop().add_signal_handler(number, self.exit)
+        # Textual 8 keeps the last 1 024 widgets' painted lines alive in the cache of a method, also of views that are
+        # closed: with one opened each five seconds the screen grew by 3.5 MB a minute.
+        self.screen_change_signal.subscribe(self, lambda _screen: StylesCache.get_inner_outer.cache_clear())
         self.set_interval(1.0, self._clock)
         self.use_keymap()
         self.tell_config()
@@ -137,7 +154,14 @@ class Cockpit(Changes, Frame, Served, Copying, Away, Calm, Crash, Guard, Going, 
         """The overview stands: draws what is known without Redis, and only then begins to talk to it."""
         self.show_header()
         self.show_keys()
-        self.call_after_refresh(self.ticker.start)
+        self.call_after_refresh(self._start_ticker)
+
+    def _start_ticker(self) -> None:
+        """The first picture stands: what was made for it stays for good, and the rest may be collected from now on."""
+        if not gc.isenabled():  # `opening` held it up
+            gc.freeze()
+            gc.enable()
+        self.ticker.start()
 
     def _connected(self, message: tick.Ready) -> None:
         self.engine, self.layouts = message.engine, message.engine.layouts
@@ -187,6 +211,7 @@ class Cockpit(Changes, Frame, Served, Copying, Away, Calm, Crash, Guard, Going, 
         known = self.refs
         self.snapshot, self.refs = message.snapshot, list(self.engine.refs) if self.engine else []
         self._pictured = message.focus
+        self._warn()
         self.feel(message.snapshot.cost.ms)
         if was_lost or is_first:
             for drawn in self.drawn_views():
@@ -201,6 +226,14 @@ class Cockpit(Changes, Frame, Served, Copying, Away, Calm, Crash, Guard, Going, 
         if is_first or known != self.refs:
             self.look_again()
 
+    def _warn(self) -> None:
+        """Says what is urgent about the server, when it begins to be so."""
+        now = self.engine.warnings if self.engine else ()
+        for finding in now:
+            if finding not in self._warned:
+                self.say(f"{finding.text}: {finding.remedy}", "warning", timeout=20)
+        self._warned = now
+
     def _lose(self, message: tick.Lost) -> None:
         self.lost = message
         for view in self.drawn_views():
@@ -210,9 +243,13 @@ class Cockpit(Changes, Frame, Served, Copying, Away, Calm, Crash, Guard, Going, 
         self.show_keys()
 
     def _clock(self) -> None:
-        """What changes by itself: the ages of a lost connection, the loops' words, a demo's figures."""
+        """What changes by itself: the ages of a lost connection, the loops' words, a demo's figures.
+
+        While a picture comes about as often, nothing is done for it in between: at rest that was a third of the work.
+        """
         self.tell_demo()
-        if self.is_calm:
+        is_pictured_soon = self.lost is None and self.demo is None and self.ticker.wait_s <= INTERVAL_S
+        if self.is_calm or is_pictured_soon:
             return
         if self.lost:
             self.show_diagnosis()
@@ -220,6 +257,10 @@ class Cockpit(Changes, Frame, Served, Copying, Away, Calm, Crash, Guard, Going, 
         view = self.view
         if isinstance(view, Overview) and view.is_drawn:
             view.show_happened()
+
+    def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
+        """What Textual sends to the terminal, as few bytes of it as do."""
+        super()._display(screen, Spans.of(renderable) if isinstance(renderable, ChopsUpdate) else renderable)
 
     # -- the picture ----------------------------------------------------------------------------------------------
 
@@ -287,6 +328,12 @@ class Cockpit(Changes, Frame, Served, Copying, Away, Calm, Crash, Guard, Going, 
     def work(self, function: Callable[[Engine], Iterator[Any]], then: Callable[[tick.Answered], None]) -> None:
         """The same with a generator of round trips; `then` gets each step. `ticker.end_work(then)` ends it."""
         self.ticker.work(then, function)
+
+    def action_copy_as(self) -> None:
+        """Asks in which form to copy what is under the cursor, or marked."""
+        from rqtui.tui.copying import Copying
+
+        Copying(self).offer()
 
     def action_refresh_now(self) -> None:
         """A new picture, and a look for new queues."""

@@ -20,9 +20,9 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
-from rqtui import server
+from rqtui import addresses, server
 from rqtui.errors import RqtuiError
-from rqtui.tui import display
+from rqtui.tui import display, keys
 from rqtui.tui.part import Part
 
 if TYPE_CHECKING:
@@ -35,7 +35,12 @@ AWAY_BINDINGS = [
 ]
 DEMO = "delays"
 LOW = 22  # rows of a terminal
-_KEYS = (("r", "tries now"), ("e", "edits the URL"), ("d", "demo"), ("q", "quits"))
+_KEYS = (
+    ("refresh", "r", "tries now"),
+    ("away.edit_url", "e", "edits the URL"),
+    ("away.open_demo", "d", "demo"),
+    ("quit", "q", "quits"),
+)
 
 
 class Away(Part):
@@ -111,7 +116,10 @@ def diagnosis(url: str, error: str, next_s: float, is_low: bool = False) -> Cont
         Content.assemble((label if is_low else f"{label:<9}", "$muted"), " ", display.safe(value))
         for label, value in _parts(url)
     ]
-    offers = [Content.assemble((key, "b $accented"), (f" {words}", "$muted")) for key, words in _KEYS]
+    offers = [
+        Content.assemble((key, "b $accented"), (f" {words}", "$muted"))
+        for key, words in ((keys.of(id, key), words) for id, key, words in _KEYS)
+    ]
     parts = [
         [Content.styled("No answer from Redis yet", "b $state-dead")],
         [
@@ -132,14 +140,24 @@ def _parts(url: str) -> list[tuple[str, str]]:
     parts = urlsplit(url)
     if parts.scheme == "unix":
         return [("socket", unquote(parts.path))]
+    hosts = addresses.hosts_of(url, server.mask(url))
     user = unquote(parts.username or "") or ("default" if parts.password else "")
+    common = [
+        ("TLS", "yes" if parts.scheme.startswith("rediss") else "no"),
+        ("login", f"{user}, with a password" if parts.password else (user or "none")),
+    ]
+    if hosts is not None:
+        service = [("service", hosts.service)] if hosts.service else []
+        return [(_HOSTS[hosts.kind], str(hosts)), *service, *common]
     return [
         ("host", parts.hostname or "localhost"),
         ("port", str(parts.port or 6379)),
         ("database", parts.path.strip("/") or "0"),
-        ("TLS", "yes" if parts.scheme == "rediss" else "no"),
-        ("login", f"{user}, with a password" if parts.password else (user or "none")),
+        *common,
     ]
+
+
+_HOSTS = {"sentinel": "sentinels", "cluster": "nodes"}
 
 
 # ── the form ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -166,7 +184,9 @@ class EditUrl(ModalScreen[str]):
             frame.border_title = Content(" which Redis? ")
             frame.border_subtitle = Content(" Enter connects   Esc nothing ")
             yield Input(server.mask(self._url), compact=True, select_on_focus=False)
-            yield Static(Content.styled("redis://host:6379/0   rediss:// with TLS   unix:///path", "$muted"))
+            yield Static(
+                Content.styled("redis://host:6379/0   rediss:// with TLS   unix:///path   redis+sentinel://", "$muted")
+            )
             yield Static("", id="problem")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:

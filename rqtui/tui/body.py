@@ -8,7 +8,6 @@ what is edited or sent again; that is the raw body.
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -129,8 +128,8 @@ def _decode(head: bytes, is_cut: bool, revealed: bool, width: int) -> tuple[str,
         return "json", _indented(text, revealed, most_chars)
     if text is not None and not _is_binary(text):
         return "utf-8", "\n".join(safe_lines(text if revealed else mask_text(text)))
-    if not is_cut and (packed := _unpacked(head)) is not None:
-        return "msgpack", _indented(packed, revealed, most_chars)
+    if not is_cut and (meant := _packed_as_json(head)):
+        return "msgpack", _indented(meant, revealed, most_chars)
     return "hex", _hex_dump(head, width, revealed)
 
 
@@ -224,44 +223,17 @@ def decoded(body: bytes) -> object:
     try:
         return json.loads(body)
     except (ValueError, RecursionError):
-        packed = _unpacked(body) if body else None
-        return None if packed is None else json.loads(packed)
+        meant = _packed_as_json(body)
+        return json.loads(meant) if meant else None
 
 
-# ── msgpack, hex ─────────────────────────────────────────────────────────────────────────────────────────────
+def _packed_as_json(body: bytes) -> str:
+    from rqtui import packed  # late: most queues carry JSON
+
+    return packed.as_json(body)
 
 
-def _unpacked(head: bytes) -> str | None:
-    """`head` as JSON text if it is one msgpack map or array and nothing else."""
-    if not (0x80 <= head[0] <= 0x9F or 0xDC <= head[0] <= 0xDF):
-        return None
-    import msgpack  # late: most queues carry JSON
-
-    try:
-        value = msgpack.unpackb(head, strict_map_key=False, raw=False, unicode_errors="surrogateescape")
-        return json.dumps(_named(value), default=_other, ensure_ascii=False)
-    except (ValueError, TypeError, RecursionError, msgpack.exceptions.UnpackException):
-        return None
-
-
-def _named(value: object) -> object:
-    """The same with text for keys: JSON has no other, and msgpack has every kind."""
-    if isinstance(value, dict):
-        return {key if isinstance(key, str) else str(_plain(key)): _named(each) for key, each in value.items()}
-    return [_named(each) for each in value] if isinstance(value, list) else value
-
-
-def _plain(key: object) -> object:
-    return _other(key) if isinstance(key, bytes) else key
-
-
-def _other(value: object) -> str:
-    if not isinstance(value, bytes):
-        return str(value)
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return "base64:" + base64.b64encode(value).decode()
+# ── hex ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _hex_dump(head: bytes, width: int, revealed: bool) -> str:

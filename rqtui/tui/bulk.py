@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from textual.content import Content
 
 from rqtui import server, tick
-from rqtui.drip import Brake
 from rqtui.errors import UsageError
 from rqtui.model import Job, Ref
 from rqtui.tui import acts, display, questions
@@ -22,6 +21,7 @@ from rqtui.tui.view import Target
 from rqtui.verbs import DRIP, Verb, verb
 
 if TYPE_CHECKING:
+    from rqtui.drip import Brake
     from rqtui.engine import Engine
     from rqtui.reports import plans
     from rqtui.tui.dialogs import Given, Values
@@ -177,6 +177,8 @@ class Bulk(Part):
 
 def _split(values: Values) -> tuple[Values, Brake | None]:
     """The form, and the brake of a drip where a rate was given."""
+    from rqtui.drip import Brake
+
     form = {name: value for name, value in values.items() if name not in _DRIPS}
     per_s = values.get("rate")
     if not isinstance(per_s, float):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from textual import constants
 from textual.events import DescendantFocus
-from textual.widgets import Input, TextArea
 
 from rqtui.tui import display
 from rqtui.tui.part import Part
@@ -53,5 +52,5 @@ class Calm(Part):
 
     def on_descendant_focus(self, event: DescendantFocus) -> None:
         """A cursor that blinks sends something twice a second."""
-        if isinstance(event.widget, Input | TextArea):
+        if hasattr(event.widget, "cursor_blink"):  # not by its type: to import all that can blink takes a while
             event.widget.cursor_blink = not self.is_calm

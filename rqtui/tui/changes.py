@@ -293,7 +293,7 @@ class Changes(Bulk, Dripping, Again):
             words += f" of {display.count(tally.total, width=9)}"
             left = max(0, tally.total - done)
             words += f" · {questions.about(left / tally.per_s(time.monotonic()))} left" if done and left else ""
-        return Content.assemble((words, "$accented"), ("  Esc stops", "$muted"))
+        return Content.assemble((words, "$accented"), (keys.renamed("  Esc stops"), "$muted"))
 
     # -- answers --------------------------------------------------------------------------------------------------
 

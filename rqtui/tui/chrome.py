@@ -238,17 +238,36 @@ def totals(number: int, rate: Rate, found: int | None = None) -> Content:
 Key = tuple[str, str, bool]  # as it is read, its label, usable now
 
 
-def keys_line(keys: Sequence[Key], last: Sequence[Key], mode: Content, width: int) -> Sides:
-    """As many keys as have room, and always the `last` ones."""
+def keys_line(
+    verbs: Sequence[Key], near: Sequence[Key], rest: Sequence[Key], last: Sequence[Key], mode: Content, width: int
+) -> Sides:
+    """As many keys as have room, and always the first of `near` and the `last` ones.
+
+    Where the verbs have no room, the last but one, the palette, is its sign alone.
+    """
     tail = [_key(*key) for key in last]
-    room = width - mode.cell_length - 2 - sum(piece.cell_length + 2 for piece in tail)
-    head = []
+    room = width - mode.cell_length - 2
+    if _cells(_key(*key) for key in (*verbs, *near[:1])) + _cells(tail) > room:
+        tail[-2:-1] = [_key(sign, "", is_usable) for sign, _label, is_usable in last[-2:-1]]
+    room -= _cells(tail)
+    must = [_key(*key) for key in near[:1]]
+    head = [*_fitting(verbs, room - _cells(must)), *must]
+    return Content("  ").join([*head, *_fitting((*near[1:], *rest), room - _cells(head)), *tail]), mode
+
+
+def _cells(pieces: Iterable[Content]) -> int:
+    """What they take, with the space behind each."""
+    return sum(piece.cell_length + 2 for piece in pieces)
+
+
+def _fitting(keys: Iterable[Key], room: int) -> list[Content]:
+    fitting = []
     for piece in (_key(*key) for key in keys):
         room -= piece.cell_length + 2
         if room < 0:
             break
-        head.append(piece)
-    return Content("  ").join([*head, *tail]), mode
+        fitting.append(piece)
+    return fitting
 
 
 def hint(key: str, label: str) -> Content:
@@ -257,8 +276,9 @@ def hint(key: str, label: str) -> Content:
 
 
 def _key(key: str, label: str, is_usable: bool) -> Content:
+    said = f" {label}" if label else ""
     return Content.assemble(
-        (key, "b $accented" if is_usable else "$frame"), (f" {label}", "$muted" if is_usable else "$frame")
+        (key, "b $accented" if is_usable else "$frame"), (said, "$muted" if is_usable else "$frame")
     )
 
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
+from rqtui import addresses
 from rqtui.model import Job
 from rqtui.reports import jobs as documents
 from rqtui.tui import display
@@ -38,7 +40,7 @@ class Source:
 
     layout: Layout
     queue: str
-    url: str
+    url: str = field(repr=False)  # it may hold a password
     is_revealed: bool = False
 
 
@@ -104,6 +106,11 @@ def copied(form: Form, jobs: Sequence[Job], source: Source) -> Copied:
 # ── lists ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+# Also as East Asian keyboards have them; tabs and line ends, which do it too, are gone by then.
+_BEGINS_FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+_FIGURE = re.compile(r"[-+]?[\d.,:]+ ?[a-zA-Zµ%]{0,3}")  # `-3.5 s` is no formula
+
+
 def rows(columns: Sequence[Column], shown: Iterable[Row]) -> Copied:
     """Rows of a table as tab-separated values under the columns' titles, in the words of the screen."""
     titled = [at for at, column in enumerate(columns) if column.title]
@@ -113,7 +120,9 @@ def rows(columns: Sequence[Column], shown: Iterable[Row]) -> Copied:
 
 
 def _words(cell: Cell) -> str:
-    return display.safe("".join(piece.text for piece in pieces_of(cell))).strip()
+    """The text of a cell; what a spreadsheet would calculate when it is pasted there is marked as text."""
+    text = display.safe("".join(piece.text for piece in pieces_of(cell))).strip()
+    return f"'{text}" if text.startswith(_BEGINS_FORMULA) and not _FIGURE.fullmatch(text) else text
 
 
 # ── how ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -189,6 +198,11 @@ def _connection(url: str) -> list[str]:
     user = ["--user", unquote(parts.username)] if parts.username else []
     if parts.scheme == "unix":
         return ["-s", unquote(parts.path), *user]
+    hosts = addresses.hosts_of(url, "the URL")
+    if hosts is not None and hosts.kind == "cluster":
+        return ["-c", *_connection(hosts.single)]
+    if hosts is not None:  # redis-cli asks no sentinels: a person fills in whom they name
+        return ["-h", f"PRIMARY-OF-{hosts.service}", "-p", "PORT", *_connection(hosts.single)[4:]]
     database = parts.path.strip("/")
     return [
         "-h",
@@ -206,7 +220,7 @@ def _without_password(url: str) -> str:
     if parts.password is None and "password=" not in parts.query:
         return url
     where = parts.netloc.rpartition("@")[2]
-    query = "&".join(word for word in parts.query.split("&") if word and not word.startswith("password="))
+    query = "&".join(word for word in parts.query.split("&") if word and "password=" not in word.lower())
     user = f"{parts.username}@" if parts.username else ""
     return parts._replace(netloc=user + where, query=query).geturl()
 

@@ -1,4 +1,4 @@
-"""Copying: the part of the app behind `y`: a small choice of forms, and the toast that says where the bytes went.
+"""Copying: what is behind `y`: a small choice of forms, and the toast that says where the bytes went.
 
 What can be chosen depends on what is under the cursor: jobs have forms of their own, every table its rows, and every
 screen its text. Bodies are fetched whole, a job per round trip, and sent on a thread, since tmux may take its time.
@@ -20,7 +20,6 @@ from textual.widgets import Static
 
 from rqtui.tui import clipboard, copies, display
 from rqtui.tui.copies import Copied, Form, Source
-from rqtui.tui.part import Part
 from rqtui.tui.rows import Row
 from rqtui.tui.table import Table
 
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from rqtui import tick
     from rqtui.engine import Engine
     from rqtui.model import Job, Ref
+    from rqtui.tui.app import Cockpit
     from rqtui.tui.view import View
 
 MOST_JOBS = 500  # whose bodies are fetched for one copy
@@ -78,10 +78,13 @@ class Offer(Static):
         cast(Choose, self.screen).dismiss(self._key)
 
 
-class Copying(Part):
-    """A mixin of the app."""
+class Copying:
+    """One copy, from the question to the toast. It is no mixin: what it needs is imported when somebody copies."""
 
-    def action_copy_as(self) -> None:
+    def __init__(self, cockpit: Cockpit) -> None:
+        self.cockpit = cockpit
+
+    def offer(self) -> None:
         """Asks in which form to copy what is under the cursor, or marked."""
         view = self.cockpit.view
         if view is None or self.cockpit.screen is not view:

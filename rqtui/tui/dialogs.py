@@ -18,8 +18,8 @@ from textual.widgets import Button, Checkbox, Input, Label, Static
 
 from rqtui import drip, durations
 from rqtui.errors import RqtuiError, UsageError
-from rqtui.tui import display, editing, questions
-from rqtui.tui.editing import HINT, BodyEditor
+from rqtui.tui import display, editing, keys, questions
+from rqtui.tui.editing import BodyEditor, hint
 from rqtui.verbs import Field
 
 Values = dict[str, object]
@@ -126,14 +126,15 @@ class Question(ModalScreen["Given | None"]):
             yield from _row(field, value)
 
     def _subtitle(self) -> str:
+        no = keys.of("dialog.no", "Esc")
         if any(field.kind in _BODIES for field in self._fields):
-            return f" {HINT}  Esc no "
+            return f" {hint()}  {no} no "
         if not self._fields and not self._guard:
-            return " y yes   n no "
+            return f" {keys.of('dialog.yes', 'y')} yes   {keys.of('dialog.no', 'n')} no "
         focused = self.focused
         if isinstance(focused, Button):
-            return f" Enter {self._yes if focused.id == 'yes' else 'cancel'}   Esc no "
-        return " Enter goes on   Esc no " if self._is_danger else " Enter yes   Esc no "
+            return f" Enter {self._yes if focused.id == 'yes' else 'cancel'}   {no} no "
+        return f" Enter goes on   {no} no " if self._is_danger else f" Enter yes   {no} no "
 
     def on_descendant_focus(self) -> None:
         """The frame says what Enter does where the focus is now."""
@@ -341,7 +342,7 @@ class Pages(ModalScreen[None]):
         """One scrolling text in a frame."""
         with VerticalScroll(id="page") as page:
             page.border_title = Content(f" {self._title} ")
-            page.border_subtitle = Content(" j k scroll   Esc closes ")
+            page.border_subtitle = Content(f" j k scroll   {keys.of('page.close', 'Esc')} closes ")
             yield Static(self._text, id="page-text")
 
     def on_mount(self) -> None:

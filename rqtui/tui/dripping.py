@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING
 from textual.content import Content
 from textual.timer import Timer
 
-from rqtui import drip, tick
+from rqtui import tick
 from rqtui.model import Job, Ref
-from rqtui.tui import acts, display
+from rqtui.tui import acts, display, keys
 from rqtui.tui.part import Part
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rqtui import drip
     from rqtui.engine import Engine
 
 
@@ -43,6 +44,8 @@ class _Drip:
 
     def step(self, engine: Engine) -> drip.Step | None:
         """The next step; on the engine's thread."""
+        from rqtui import drip
+
         if self.steps is None:
             self.steps = drip.steps(engine, self.verb, self.chosen, self.form, self.brake, place=self.place)
         return next(self.steps, None)
@@ -67,12 +70,14 @@ class Dripping(Part):
         place: str = "",
     ) -> None:
         """Begins a drip; one at a time."""
+        from rqtui.drip import EVERY_S
+
         if self._drip is not None:
-            self.cockpit.say("A drip is going on already: Esc stops it.", "warning")
+            self.cockpit.say(keys.renamed("A drip is going on already: Esc stops it."), "warning")
             return
         refs = tuple(ref for ref, _jobs in chosen)
         self._drip = _Drip(verb, refs, chosen, form, place, brake, acts.Tally(verb, refs[0]))
-        self._drip.timer = self.cockpit.set_interval(drip.EVERY_S, self._next_drop)
+        self._drip.timer = self.cockpit.set_interval(EVERY_S, self._next_drop)
         self._next_drop()
 
     def _next_drop(self) -> None:
@@ -83,16 +88,16 @@ class Dripping(Part):
         self.cockpit.ask(going.step, lambda answered: self._dropped(going, answered))
 
     def _dropped(self, going: _Drip, answered: tick.Answered) -> None:
-        step = answered.result
+        step: drip.Step | None = answered.result
         if going is not self._drip:
             return  # of another Redis, which was left meanwhile
         going.is_waiting = False
-        if isinstance(step, drip.Step):
+        if step is not None:
             going.tally.add([outcome for _ref, outcome in step.outcomes])
             going.last = step
             if step.outcomes:
                 self.cockpit.ticker.refresh()
-        stopped = step.stopped if isinstance(step, drip.Step) else answered.error or "it is over"
+        stopped = step.stopped if step is not None else answered.error or "it is over"
         if stopped or going.is_stopped:
             self._end_drip(going, stopped, answered.error)
         self.cockpit.show_keys()
@@ -114,7 +119,7 @@ class Dripping(Part):
             going.timer.stop()
         self._drip = None
         if going.is_stopped and not stopped and going.last:
-            stopped = f"stopped by Esc after {going.last.done} of {going.last.total}"
+            stopped = f"stopped by {keys.key('back')} after {going.last.done} of {going.last.total}"
         if stopped.startswith("stopped"):
             self.cockpit.say(f"drip {going.verb}: {stopped}.", "warning", timeout=12)
         self.cockpit.tell(going.tally, error, going.refs)
@@ -130,4 +135,4 @@ class Dripping(Part):
         words = f"drip {going.verb} {display.count(done)} of {display.count(total)} · {display.rate(going.brake.per_s)}"
         failures = going.last.failures if going.last else 0
         more = f" · {display.count(failures)} failed" if failures else ""
-        return Content.assemble((words + more, "$accented"), ("  Esc stops", "$muted"))
+        return Content.assemble((words + more, "$accented"), (keys.renamed("  Esc stops"), "$muted"))

@@ -22,10 +22,14 @@ from textual.message import Message
 from textual.widgets import Label, Static, TextArea
 
 from rqtui.errors import UsageError
-from rqtui.tui import display
+from rqtui.tui import display, keys
 
 EDITABLE = 256 * 1024  # bytes; a longer one is slow to type in
-HINT = "Ctrl+E $EDITOR  Ctrl+R tidy"
+
+
+def hint() -> str:
+    """The keys of the field."""
+    return f"{keys.of('dialog.editor', 'Ctrl+E')} $EDITOR  {keys.of('dialog.tidy', 'Ctrl+R')} tidy"
 
 
 class BodyEditor(Vertical):
@@ -127,7 +131,8 @@ class BodyEditor(Vertical):
         why = undrawable(self._raw)
         self.set_class(bool(why), "-raw")
         if why:
-            words = f"{display.size(len(self._raw))} {why}: it goes as it is, byte for byte. Ctrl+E edits it."
+            editor = keys.of("dialog.editor", "Ctrl+E")
+            words = f"{display.size(len(self._raw))} {why}: it goes as it is, byte for byte. {editor} edits it."
             self.query_one(".as-it-is", Static).update(Content(words))
             self._drawn = None
             return

@@ -136,9 +136,8 @@ class Frame(Part):
         is_list = view.NAME in keys.LISTS
         middle = [*of_queue, *own] if view.NAME == "board" else [*own, *of_queue]
         rare = [*of_verbs("way"), *(of_verbs("rare") if is_list else []), *(of_verbs("grey") if is_list else [])]
-        head = [*of_verbs("job"), *of_looks(*keys.NEAR), *middle, *rare]
-        width = self.cockpit.size.width - 2
-        view.footer.show(chrome.keys_line(head, of_looks(*keys.LAST), self._mode(), width))
+        groups = (of_verbs("job"), of_looks(*keys.NEAR), [*middle, *rare], of_looks(*keys.LAST))
+        view.footer.show(chrome.keys_line(*groups, self._mode(), self.cockpit.size.width - 2))
 
     def _is_of_use(self, look: keys.Look) -> bool:
         """Whether a key that looks does something now."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from textual.content import Content
 
-from rqtui.tui import help, views
+from rqtui.tui import views
 from rqtui.tui.overview import Overview
 from rqtui.tui.part import Part
 from rqtui.tui.view import View
@@ -30,6 +30,13 @@ class Going(Part):
         from rqtui.tui.job import JobPage
 
         self.go(JobPage(ref, job))
+
+    def busiest(self, refs: Sequence[Ref], most: int) -> tuple[Ref, ...]:
+        """All of these queues or, of more than a view can follow, the busiest."""
+        if len(refs) <= most:
+            return tuple(refs)
+        overview = next(screen for screen in self.cockpit.screen_stack if isinstance(screen, Overview))
+        return tuple(overview.busiest(refs)[:most])
 
     def go(self, view: View) -> None:
         """Shows a view on top of this one."""
@@ -80,6 +87,7 @@ class Going(Part):
 
     def action_help(self) -> None:
         """Every key, those that work here first."""
+        from rqtui.tui import help
         from rqtui.tui.keypage import KeyPage
 
         app = self.cockpit

@@ -235,13 +235,13 @@ class Guard(Part):
             return None
         done = display.count(len(going.outcomes), width=9) if going.outcomes else "0"
         words = f"undo of {going.operation.verb} {done} of {display.count(going.total, width=9)}"
-        return Content.assemble((words, "$accented"), ("  Esc stops", "$muted"))
+        return Content.assemble((words, "$accented"), (keys.renamed("  Esc stops"), "$muted"))
 
     def _undone(self, going: Undoing, error: str) -> None:
         app, operation, outcomes = self.cockpit, going.operation, going.outcomes
         self._undoing = None
         if going.is_stopped and not error:
-            error = "stopped: z goes on with the rest"
+            error = keys.renamed("stopped: z goes on with the rest")
         jobs = [outcome.id for outcome in outcomes if outcome.id]
         answers = Counter(outcome.text for outcome in outcomes)
         queue, layout = operation.queue, operation.layout

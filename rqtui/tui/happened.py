@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from textual.content import Content
 
-from rqtui.tui import display
+from rqtui.tui import display, keys
 
 if TYPE_CHECKING:
     from rqtui.loops import Loop
@@ -55,7 +55,7 @@ def lines(shown: Iterable[Entry], width: int) -> Content:
                 ("  " + display.fit(words, max(8, width - 40)).rstrip(), "$muted"),
             )
         )
-    return Content("\n").join(made) if made else Content.styled("nothing yet: N adds a job", "$muted")
+    return Content("\n").join(made) if made else Content.styled(keys.renamed("nothing yet: N adds a job"), "$muted")
 
 
 def _steps(loop: Loop) -> list[Entry]:

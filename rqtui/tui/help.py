@@ -43,7 +43,7 @@ def key_groups(view: str, controls: Iterable[keys.Control] = (), *, may_change: 
 
 def _look_line(look: keys.Look, on: str = "") -> Line:
     also = " and ".join(screen for screen in look.screens if screen != on) if on else ""
-    signs = keys.shown(keys.keys_of(look)).replace("⏎", "Enter").replace("␣", "Space")  # here is room for words
+    signs = keys.spelled(keys.shown(keys.keys_of(look)))
     return Line(signs, look.help, f"also on {also}" if also else "", look.id)
 
 
@@ -64,7 +64,7 @@ def demo_page(story: Scenario, url: str) -> Content:
     """What to try in a scenario, and what to watch."""
     lines = [Content.styled(line, "$strong") for line in display.wrap(story.summary, 9 + _TEXT)]
     lines += [Content(), Content.styled("try", "b $strong")]
-    lines += [line for keys_, text in story.tries for line in _hanging(keys_, text)]
+    lines += [line for signs, text in story.tries for line in _hanging(keys.renamed(signs), keys.renamed(text))]
     lines += [Content(), Content.styled("watch", "b $strong")]
     lines += [line for text in story.watch for line in _hanging("", text)]
     lines += [Content(), Content.styled(f"The Redis of this demo: redis-cli -u {url}", "$muted")]

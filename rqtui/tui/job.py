@@ -18,7 +18,7 @@ from textual.events import Resize
 from rqtui import filters
 from rqtui.model import Focus, Job, Queue, Rate, Ref, Snapshot
 from rqtui.tick import Answered
-from rqtui.tui import chrome, display, jobs, life
+from rqtui.tui import chrome, display, jobs, keys, life
 from rqtui.tui.text import LongText, Text
 from rqtui.tui.view import Target, View
 
@@ -169,7 +169,7 @@ class JobPage(View):
         if self._is_loading:
             return (f"{size} are on their way …",)
         if self.seen.body_bytes <= MOST_WHOLE:
-            return (f"{size}: Enter shows it",)
+            return (f"{size}: {keys.spelled(keys.key('whole'))} shows it",)
         return (f"{size} are too many to show here.", "", "rqtui show --raw writes them to a pipe or a file.")
 
     def _title_body(self) -> None:
@@ -260,7 +260,9 @@ class JobPage(View):
         below = [view for view in self.app.screen_stack if isinstance(view, Board) and view.ref == self.ref]
         job = below[-1].step_job(step) if below else None
         if job is None:
-            self.cockpit.say("The list goes no further: Esc goes back to it." if below else "There is no list below.")
+            self.cockpit.say(
+                keys.renamed("The list goes no further: Esc goes back to it.") if below else "There is no list below."
+            )
             return
         self._begin(replace(job, body=job.body if job.body_bytes == len(job.body or b"") else None))
         self.query_one("#job-right", LongText).scroll_to(y=0, animate=False)

@@ -31,7 +31,7 @@ def empty(place: Place, is_late: bool, *, may_change: bool = True) -> str:
         return "no lease is over"
     if place.state is State.DEAD and place.name != place.state:
         return f"nothing stands in {place.name}"
-    words = EMPTY[place.state]
+    words = keys.renamed(EMPTY[place.state])
     return words if may_change else words.partition(":")[0]
 
 
@@ -73,7 +73,9 @@ def _time_line(job: Job, now_ms: int) -> tuple[str, Content | str]:
 def body(job: Job, width: int, revealed: bool = False) -> tuple[str, Content]:
     """How the body is encoded, and its text for `width` cells; one that was not fetched says how long it is."""
     if job.body is None:
-        return "omitted", Content.styled(f"{display.size(job.body_bytes)}: Enter shows it", "$muted")
+        return "omitted", Content.styled(
+            f"{display.size(job.body_bytes)}: {keys.spelled(keys.key('whole'))} shows it", "$muted"
+        )
     return _shown(job.body, revealed, width, display.secrets())
 
 

@@ -16,7 +16,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
-from rqtui.tui import display
+from rqtui.tui import display, keys
 
 COLUMN = 66  # cells that a column needs, so that few lines are cut
 KEYS, GAP = 12, 3
@@ -73,7 +73,9 @@ class KeyPage(ModalScreen[None]):
         """A line to search, and the lines."""
         with Vertical(id="key-page") as frame:
             frame.border_title = Content(" keys ")
-            frame.border_subtitle = Content(" / search   j k scroll   Esc closes ")
+            frame.border_subtitle = Content(
+                f" {keys.of('keys.search', '/')} search   j k scroll   {keys.of('keys.close', 'Esc')} closes "
+            )
             yield Input(placeholder="what a key does, or its name", compact=True, select_on_focus=False)
             with VerticalScroll(id="key-lines", can_focus=False):
                 yield Static("", id="key-text")

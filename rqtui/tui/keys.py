@@ -6,6 +6,7 @@ controls of its strip; a test proves that no key is taken twice on one screen an
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -236,7 +237,9 @@ def _sign(key: str) -> str:
     if key in SHOWN or len(key) == 1:
         return SHOWN.get(key, key)
     with suppress(KeyError):
-        return unicodedata.lookup(key.replace("_", " "))
+        sign = unicodedata.lookup(key.replace("_", " "))
+        if sign.isprintable():  # `backspace` and `delete` are names of control characters
+            return sign
     return "+".join(part if len(part) == 1 and "+" not in key else part.capitalize() for part in key.split("+"))
 
 
@@ -273,3 +276,32 @@ def key(id: str) -> str:
 
 
 _BY_ID = {look.id: look for look in LOOKS}
+_OWNERS = {  # who has a key that stands in a sentence: the first row with it, `Esc` and the like spelled out
+    **{verb.key: verb.key for verb in VERBS if verb.key},
+    **{_sign(each): look.id for look in reversed(LOOKS) if look.id not in _PARTS for each in look.keys.split(",")},
+    **{"Enter": "open", "Space": "mark"},
+}
+_ALONE = re.compile(r"(?<![^\s(])(?:Esc|Enter|Space|Tab|[^\W\d]|[^\w\s])(?![^\s:;,)])")
+_ARTICLES = ("a", "A")
+
+
+def renamed(text: str) -> str:
+    """A sentence of ours, without data in it, with the keys that the keymap moved as they are now."""
+
+    def name(found: re.Match[str]) -> str:
+        sign = found[0]
+        owner = _OWNERS.get(sign)
+        ids = _PARTS.get(owner, (owner, f"verb_{owner}")) if owner and sign not in _ARTICLES else ()
+        return spelled(key(owner)) if owner and any(id in _mapped for id in ids) else sign
+
+    return _ALONE.sub(name, text) if _mapped else text
+
+
+def spelled(signs: str) -> str:
+    """Keys where there is room for words."""
+    return signs.replace("⏎", "Enter").replace("␣", "Space")
+
+
+def of(id: str, default: str) -> str:
+    """The first key of a binding that stands in no table here, as those of dialogs."""
+    return spelled(shown(_mapped[id].split(",")[0])) if id in _mapped else default

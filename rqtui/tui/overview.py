@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
 from textual.content import Content
 from textual.events import Resize
 from textual.widgets import Static
 
-from rqtui import filters
 from rqtui.errors import UsageError
-from rqtui.model import Focus, Queue, Rate, Ref, Snapshot
+from rqtui.model import Focus, Queue, Rate, Ref, Snapshot, State
 from rqtui.tui import chrome, display, groups, happened, keys, queues
 from rqtui.tui.groups import Group
 from rqtui.tui.rows import Piece, Row
 from rqtui.tui.table import Table
 from rqtui.tui.view import Target, View
-from rqtui.unspoken import sentence
+
+if TYPE_CHECKING:
+    from rqtui.filters import Term
 
 AT_ONCE = 100  # queues counted per tick; of more, those in sight and some of the others in turn
 IN_TURN = 50  # a thousand queues: each counted anew within 40 s, for half a percent of a core
@@ -34,14 +36,14 @@ class Overview(View):
     NAME = "overview"
     FILTER_HINT = "a part of a name, a system or a verdict; /regular expression/ and !not"
     DEFAULT_CSS = """
-    Overview #unspoken { height: auto; max-height: 2; padding: 0 2; color: $muted; display: none; }
+    Overview #unspoken { height: auto; max-height: 4; padding: 0 2; color: $muted; display: none; }
     Overview #unspoken.-dimmed { text-opacity: 60%; }
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.sort = queues.SORTS[0]
-        self._filter_now = filters.parse("")
+        self._terms: tuple[Term, ...] = ()  # of the filter that holds
         self._is_grouped = False
         self._unfolded: set[str] = set()
         self._known: dict[Ref, Queue] = {}
@@ -59,7 +61,7 @@ class Overview(View):
 
     def compose_view(self) -> ComposeResult:
         """The table, which other systems are here, and what happened."""
-        yield Table(queues.columns(self._shape), empty=EMPTY, id="queues", has_marks=False)
+        yield Table(queues.columns(self._shape), empty=keys.renamed(EMPTY), id="queues", has_marks=False)
         yield Static("", id="unspoken", markup=False)
         with Static("", id="happened", classes="pane") as pane:
             pane.border_title = Content(" what happened ")
@@ -117,9 +119,19 @@ class Overview(View):
         if len(refs) > AT_ONCE:  # the next picture is about others
             self._turn = (self._turn + IN_TURN) % len(refs)
 
+    def busiest(self, refs: Collection[Ref]) -> list[Ref]:
+        """Where most moves first, then where most waits; as last counted."""
+
+        def how_busy(ref: Ref) -> tuple[float, int]:
+            rate, queue = self._rates.get(ref, Rate()), self._known.get(ref)
+            waiting = sum(queue.count_in(state) for state in (State.READY, State.SCHEDULED)) if queue else 0
+            return rate.in_s + rate.out_s, waiting
+
+        return sorted(refs, key=how_busy, reverse=True)
+
     def _is_out_of_order(self, refs: list[Ref], counted: Collection[Ref]) -> bool:
         """Whether what was counted may stand elsewhere now: to sort a thousand queues takes as long as to count 50."""
-        is_simple = not self._is_grouped and not self._filter_now.terms and len(refs) == len(self._keys)
+        is_simple = not self._is_grouped and not self._terms and len(refs) == len(self._keys)
         return not is_simple or any(self._keys.get(ref) != self._sort_key(ref) for ref in counted)
 
     def _order(self) -> None:
@@ -141,11 +153,11 @@ class Overview(View):
         self._rows = {id: self._rows[id] for id in self._by_id if id in self._rows}
 
     def _fits(self, ref: Ref) -> bool:
-        if not self._filter_now.terms:
+        if not self._terms:
             return True
         queue = self._known.get(ref)
         text = f"{ref.queue} {ref.layout} {queue.verdict.text if queue else ''}"
-        return all(bool(term.pattern.search(text)) != term.is_negated for term in self._filter_now.terms)
+        return all(bool(term.pattern.search(text)) != term.is_negated for term in self._terms)
 
     def _sort_key(self, ref: Ref) -> tuple[object, ...]:
         return queues.sort_key(self.sort, ref.queue, self._known.get(ref), self._rates.get(ref))
@@ -213,20 +225,28 @@ class Overview(View):
         filtered = [Piece(f"/{self.filter_text} ", "accented")] if self.filter_text else []
         self._table.set_title(Piece(" queues ", "strong"), *filtered, *named)
         queue = self._sum(shown if isinstance(shown, Group) else Group("", (shown,)))[0] if shown else None
-        frozen = [Piece(" frozen: p goes on ", "accented")] if self.is_frozen else []
+        frozen = [Piece(keys.renamed(" frozen: p goes on "), "accented")] if self.is_frozen else []
         said = queues.verdict(queue) if queue and queue.findings else ()
         self._table.set_subtitle(*frozen, *([Piece(" "), *said, Piece(" ")] if said else []))
 
     def _say_empty(self) -> None:
-        """Which systems are here that rqtui does not speak: where the rows would be, or at the foot."""
-        engine = self.cockpit.engine
-        words = sentence(engine.unspoken) if engine else ""
+        """What is urgent about the server, and which systems are here that rqtui does not speak: for these, where the
+        rows would be, or at the foot.
+        """
+        engine, words = self.cockpit.engine, ""
+        if engine and engine.unspoken:
+            from rqtui.unspoken import sentence
+
+            words = sentence(engine.unspoken)
+        urgent = [f"{finding.text}: {finding.remedy}" for finding in engine.warnings] if engine else []
         is_alone = bool(words) and not self.cockpit.refs
-        self._table.empty = NO_MATCH if self._filter_now.terms and self.cockpit.refs else words if is_alone else EMPTY
+        is_filtered = bool(self._terms and self.cockpit.refs)
+        self._table.empty = words if is_alone and not is_filtered else keys.renamed(NO_MATCH if is_filtered else EMPTY)
         foot = self.query_one("#unspoken", Static)
-        foot.display = bool(words) and not is_alone
-        if foot.display and str(foot.content) != words:
-            foot.update(words)
+        foot_words = "\n".join([*urgent, *([] if is_alone or not words else [words])])
+        foot.display = bool(foot_words)
+        if foot.display and str(foot.content) != foot_words:
+            foot.update(foot_words)
 
     def show_happened(self) -> None:
         """What the loops and this screen did lately."""
@@ -280,14 +300,14 @@ class Overview(View):
 
     def filtered(self, expression: str) -> None:
         """Shows only the queues that fit."""
-        self._filter_now = _parsed(expression)
+        self._terms = _parsed(expression)
         self.filter_text = expression
         self._redraw()
 
     def filter_typed(self, expression: str) -> None:
         """As it is being typed; while it cannot be read, the rows stay as they are."""
         try:
-            self._filter_now = _parsed(expression.strip())
+            self._terms = _parsed(expression.strip())
         except UsageError:
             return
         self._redraw()
@@ -340,10 +360,12 @@ class Overview(View):
             self.look_soon()  # others may be in sight now
 
 
-def _parsed(expression: str) -> filters.Filter:
+def _parsed(expression: str) -> tuple[Term, ...]:
     """The filter of queues; raises UsageError, also for a field, which only jobs have."""
+    from rqtui import filters
+
     made = filters.parse(expression)
     field = next((term.field for term in made.terms if term.field), "")
     if field:
         raise UsageError(f"{field}: is for jobs; queues are filtered by name, system and verdict.")
-    return made
+    return made.terms

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rqtui import filters
 from rqtui.layout import Answers, Ask
 from rqtui.model import Job, Page, PageWish, Place, Ref
-from rqtui.tui import columns, display
+from rqtui.tui import columns, display, keys
 from rqtui.tui.found import FILTER_BYTES, Found
 from rqtui.tui.rows import Column, Id, Row
 from rqtui.tui.table import Table
@@ -210,13 +210,14 @@ class Pane(Table):
     def _emptiness(self) -> str:
         if self.is_queue_gone:
             queue = display.safe(self.ref.queue)
-            return f"nothing is left of {queue}: its keys are gone from Redis. Esc goes back; new jobs show here"
+            back = keys.key("back")
+            return f"nothing is left of {queue}: its keys are gone from Redis. {back} goes back; new jobs show here"
         if not self.expression:
             return self.says_empty
         sought = display.safe(self.expression)
         if self.found is not None and not self.found.is_over:
             return f"nothing that fits {sought} was met yet"
-        return f"nothing here fits {sought}: / changes it, Esc shows all"
+        return f"nothing here fits {sought}: {keys.renamed('/ changes it, Esc shows all')}"
 
     # -- the filter ---------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rqtui import server
-from rqtui.tui import help, keys
+from rqtui.tui import keys
 from rqtui.tui.part import Part
 
 SLOW = ("check",)  # controls that wait for Redis
@@ -30,6 +30,8 @@ class Playing(Part):
 
     def action_demo(self) -> None:
         """What to try in this demo, and what to watch."""
+        from rqtui.tui import help
+
         app, demo = self.cockpit, self.cockpit.demo
         if demo:
             page = help.demo_page(demo.scenario, server.mask(app.settings.url))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from textual.content import Content
 
 from rqtui.model import Ref
-from rqtui.tui import display
+from rqtui.tui import display, keys
 from rqtui.tui.view import Target
 from rqtui.verbs import Verb
 
@@ -88,7 +88,7 @@ def undo_words(system: Layout, verb: Verb, count: int = 0, place: str = "", prob
         return ""
     from rqtui import undo  # late: nobody asks before the first picture
 
-    return undo.words(system, verb.script or verb.name, count, place, problem)
+    return keys.renamed(undo.words(system, verb.script or verb.name, count, place, problem))
 
 
 # -- a dry run --------------------------------------------------------------------------------------------------------

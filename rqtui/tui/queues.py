@@ -10,18 +10,20 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from rqtui.model import Queue, Rate, Ref, State
-from rqtui.tui import display
+from rqtui.tui import display, keys
 from rqtui.tui.rows import Cell, Column, Piece, Row
 
 _SEVERITY = {"ok": "state-ready", "warning": "state-reserved", "critical": "state-dead", "unknown": "muted"}
 _ORDER = {"critical": 0, "warning": 1, "unknown": 2, "ok": 3}
 SORTS = ("worst first", "name", "ready", "dead", "oldest", "out")
 SHARE, BAR, LONG_BAR = 12, 30, 44  # cells: a thin line, and bars with the counts in them
-SPARK = 10
+SPARK, SHORT_SPARK = 10, 5
 NARROW = 110  # cells of a terminal; below it numbers are short, so that the verdict can be read
 _BARS = ((220, LONG_BAR), (176, BAR))  # from how many cells of a terminal on there is room for which
 _SYSTEM = 14  # cells that the column of systems takes; without it there is room for other things
 _SHORT = {State.SCHEDULED: "sched", State.RESERVED: "resvd"}
+_NARROW_DROPS = {"rate": 4, "spark": 5, "oldest": 6, "workers": 7, "share": 9}  # how it moves goes before the rest
+_WIDE_DROPS = {"oldest": 4, "rate": 5, "workers": 6, "share": 7, "spark": 10}
 _DROP = {State.SCHEDULED: 3, State.READY: 0, State.RESERVED: 2, State.DONE: 8, State.DEAD: 1}
 
 
@@ -53,23 +55,28 @@ def columns(shape: Shape) -> tuple[Column, ...]:
         Column(
             state,
             _SHORT.get(state, state) if shape.is_narrow else state,
-            6 if shape.is_narrow else max(7, len(state)),
+            5 if shape.is_narrow else max(7, len(state)),
             align="right",
             drop=_DROP[state],
         )
         for state in State
     )
+    drops = _NARROW_DROPS if shape.is_narrow else _WIDE_DROPS
     return (
-        Column("queue", "queue", 15, weight=2, style="strong"),
+        Column("queue", "queue", 12 if shape.is_narrow else 15, weight=2, style="strong"),
         *(() if shape.is_one_system else (Column("layout", "system", 12, drop=9, style="muted"),)),
         *numbers,
-        Column("share", "states" if shape.bar > SHARE else "share", shape.bar, drop=7),
-        Column("rate", "out", 6, align="right", drop=5),
-        Column("spark", "trend", SPARK, drop=10, style="muted"),
-        Column("oldest", "oldest", 6, align="right", drop=4, style="muted"),
-        Column("workers", "wrk" if shape.is_narrow else "workers", 3 if shape.is_narrow else 7, align="right", drop=6),
-        Column("verdict", "verdict", 21 if shape.is_narrow else 24, weight=5),
+        Column("share", "states" if shape.bar > SHARE else "share", shape.bar, drop=drops["share"]),
+        Column("rate", "out", 6, align="right", drop=drops["rate"]),
+        Column("spark", "trend", _spark(shape), drop=drops["spark"], style="muted"),
+        Column("oldest", "oldest", 6, align="right", drop=drops["oldest"], style="muted"),
+        Column("workers", *(("wrk", 3) if shape.is_narrow else ("workers", 7)), align="right", drop=drops["workers"]),
+        Column("verdict", "verdict", 16 if shape.is_narrow else 24, weight=5),
     )
+
+
+def _spark(shape: Shape) -> int:
+    return SHORT_SPARK if shape.is_narrow else SPARK
 
 
 def line(
@@ -83,10 +90,10 @@ def line(
     known = rate or Rate()
     cells: tuple[Cell, ...] = (
         *named,
-        *(_count(queue, state, 6 if shape.is_narrow else 7) for state in State),
+        *(_count(queue, state, 5 if shape.is_narrow else 7) for state in State),
         _states(queue, shape.bar),
         Piece(display.rate(known.out_s), "muted" if not known.out_s else ""),
-        display.sparkline(known.history[-SPARK:], SPARK) if any(known.history) else "",
+        display.sparkline(known.history[-_spark(shape) :], _spark(shape)) if any(known.history) else "",
         display.age(queue.oldest_ready_ms),
         _workers(queue),
         (*changes(since), *verdict(queue)),
@@ -105,7 +112,11 @@ def facts(queue: Queue | None, rate: Rate | None) -> tuple[object, ...]:
 
 def verdict(queue: Queue) -> tuple[Piece, ...]:
     """A dot in the hue of its severity, and the sentence."""
-    said = Piece(display.safe(queue.verdict.text), "" if queue.findings else "muted")
+    words = queue.verdict.text
+    remedy = queue.findings[0].remedy if queue.findings else ""
+    if remedy and words.endswith(remedy):  # the rest may hold what others wrote
+        words = words.removesuffix(remedy) + keys.renamed(remedy)
+    said = Piece(display.safe(words), "" if queue.findings else "muted")
     return Piece("● ", _SEVERITY[queue.verdict.severity]), said
 
 

@@ -184,11 +184,11 @@ class Reported(View):
 
     def _sentence(self) -> str:
         if self._error:
-            return f"{display.safe(self._error)} r tries again"
+            return f"{display.safe(self._error)} {keys.key('refresh')} tries again"
         if self.report is None or self._run is not None:
             return "looking …"
         wanted = display.safe(self._expression)
-        return f"nothing fits /{wanted}: / and Esc clear it" if wanted else self.why_empty()
+        return f"nothing fits /{wanted}: {keys.renamed('/ and Esc clear it')}" if wanted else self.why_empty()
 
     def _say(self) -> None:
         about = display.safe(self.refs[0].queue) if len(self.refs) == 1 else "all queues"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rqtui import filters
 from rqtui.errors import UsageError
-from rqtui.tui import display, found
+from rqtui.tui import display, found, keys
 from rqtui.tui.rows import Piece
 from rqtui.tui.view import View
 
@@ -173,7 +173,11 @@ def words(pane: Pane) -> list[Piece]:
     made = pane.found
     if not made.is_over:
         looked = f"{display.count(made.looked, width=9)} of {display.count(made.total, width=9)} looked at"
-        return [Piece(f"{number} match", "strong"), Piece(looked, "muted"), Piece("Esc stops", "accented")]
+        return [
+            Piece(f"{number} match", "strong"),
+            Piece(looked, "muted"),
+            Piece(keys.renamed("Esc stops"), "accented"),
+        ]
     if not made.is_cut:
         return [Piece(f"{number} of {_number(made.total)} match", "strong")]
     part = f"in the first {_number(made.looked)} of {_number(made.total)}"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rqtui.engine import Engine
     from rqtui.loops import Loop
 
-IDLE = 30  # queues with nothing to do that a loop looks at per round; the others have their turn
+IDLE = 30  # queues whose heads say nothing, looked at per round of a loop; the others have their turn
 _DOES = {"dispatch": "falls due", "reap": "expires"}
 
 
@@ -59,7 +59,9 @@ class Served(Part):
 
     def _new_loops(self, engine: Engine) -> None:
         from rqtui import loops
+        from rqtui.heads import Heads
 
+        heads = Heads(engine.layouts)
         for verb, name in LOOPS.items():
             client = server.connect(self.cockpit.settings.url, client_name=f"rqtui-{name}")
 
@@ -72,6 +74,7 @@ class Served(Part):
                     self._refs_of(verb, engine),
                     most_idle=IDLE,
                     urgent=partial(self._late, verb),
+                    heads=heads,
                 ),
                 rest=client.close,
             )

@@ -15,7 +15,7 @@ from rqtui.model import Job, Ref, State
 from rqtui.reports import errors
 from rqtui.reports.errors import Errors as Report
 from rqtui.reports.errors import Group, Members
-from rqtui.tui import display
+from rqtui.tui import display, keys
 from rqtui.tui.reported import Reported
 from rqtui.tui.rows import Cell, Column, Piece, Row
 from rqtui.tui.table import Table
@@ -141,7 +141,9 @@ class Errors(Reported):
         if group is None or verb.scope != "job":
             return False
         if verb.script and group.count > 1:
-            self.cockpit.say(f"{verb.label}: that is for one job; Enter shows those of this error.", "warning")
+            self.cockpit.say(
+                f"{verb.label}: {keys.renamed('that is for one job; Enter shows those of this error.')}", "warning"
+            )
             return True
         if self._then is not None:
             return True
@@ -189,7 +191,7 @@ class Errors(Reported):
         found = sum(len(jobs) for jobs in self._members.values())
         looked, of = (self._search.looked, self._search.of) if self._search else (0, 0)
         far = f"{display.count(found, width=9)} found, {display.count(looked, width=9)} of {display.count(of, width=9)}"
-        return [Piece(f"{self._then[0].label}: {far} looked at · Esc stops ", "accented")]
+        return [Piece(f"{self._then[0].label}: {far} looked at · {keys.key('back')} stops ", "accented")]
 
     def steps_back(self) -> bool:
         """Esc ends a search before anything was changed."""

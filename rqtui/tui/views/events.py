@@ -19,7 +19,7 @@ from rqtui.model import Focus, Rate, Ref, Snapshot, State
 from rqtui.reports import events
 from rqtui.reports.events import Event, Feed
 from rqtui.tick import Answered
-from rqtui.tui import chrome, display
+from rqtui.tui import chrome, display, keys
 from rqtui.tui.happened import Entry
 from rqtui.tui.rows import Cell, Column, Piece, Row
 from rqtui.tui.table import Table
@@ -40,6 +40,7 @@ class Events(View):
     def __init__(self, refs: tuple[Ref, ...]) -> None:
         super().__init__()
         self._given, self._refs = refs, refs
+        self._busiest: tuple[Ref, ...] = ()  # of more queues than can be followed; chosen once, so that none jumps
         self._kept: deque[Event] = deque(maxlen=KEPT)  # the newest first
         self._waiting: list[Event] = []  # that came while the rows stand still, the oldest first
         self._feeds: dict[Ref, Feed] = {}
@@ -80,9 +81,13 @@ class Events(View):
 
     @property
     def _told(self) -> list[Ref]:
-        """The queues that tell events."""
+        """The queues that tell events, of too many the busiest."""
         layouts = self.cockpit.layouts
-        return [ref for ref in self._refs if ref.layout in layouts and events.has_events(layouts[ref.layout])][:QUEUES]
+        able = [ref for ref in self._refs if ref.layout in layouts and events.has_events(layouts[ref.layout])]
+        if len(able) <= QUEUES:
+            return able
+        self._busiest = self._busiest or self.cockpit.busiest(able, QUEUES)
+        return list(self._busiest)
 
     def focus_wish(self, refs: list[Ref]) -> Focus:
         """The events after those that are known, and the queues' own counts."""
@@ -91,7 +96,7 @@ class Events(View):
             after = self._after.get(ref, "")
             if self._asks.get(ref, ("-",))[0] != after:  # the same wish is the same object
                 self._asks[ref] = after, events.feed_ask(layouts[ref.layout], ref.queue, after)
-        return Focus(self._refs[:QUEUES], asks=tuple(self._asks[ref][1] for ref in self._told))
+        return Focus(tuple(self._told) or self._refs[:QUEUES], asks=tuple(self._asks[ref][1] for ref in self._told))
 
     def show(self, snapshot: Snapshot) -> None:
         """Takes what is new, and draws it unless the rows stand still."""
@@ -171,13 +176,13 @@ class Events(View):
 
     def _nothing(self) -> str:
         if not self._refs:
-            return "no queues yet: Esc, then N adds a job"
+            return keys.renamed("no queues yet: Esc, then N adds a job")
         if not self._told:
             return f"{self._refs[0].layout} records no events; what this screen and its loops do there appears here"
         if self.filter_text:
-            return "no event fits the filter: / changes it, Esc in it shows all"
+            return keys.renamed("no event fits the filter: / changes it, Esc in it shows all")
         if not all(feed.is_known for feed in self._feeds.values()):
-            return "this queue holds nothing yet: N adds a job"
+            return keys.renamed("this queue holds nothing yet: N adds a job")
         if any(feed.is_recording for feed in self._feeds.values()):
             return "nothing has moved since recording began; what happens appears here"
         return "nothing is recorded" if self.cockpit.is_read_only else "recording begins …"
@@ -185,8 +190,10 @@ class Events(View):
     def _say(self) -> None:
         """Whether it is recorded and followed, in the frame; below, what happened how often."""
         words = self._status()
-        frozen = [Piece(f" paused: p goes on, {display.count(len(self._waiting))} wait ", "accented")]
-        behind = [] if self._table.follow_head else [Piece(" g follows again ", "accented")]
+        frozen = [
+            Piece(f" paused: {keys.key('freeze')} goes on, {display.count(len(self._waiting))} wait ", "accented")
+        ]
+        behind = [] if self._table.follow_head else [Piece(keys.renamed(" g follows again "), "accented")]
         self._table.set_title(Piece(" events ", "strong"), *words, *(frozen if self.is_frozen else behind))
         counted = Counter(event.verb for event in self._kept if self._fits(event)).most_common(SUMMED)
         summed = "   ".join(f"{verb} {display.count(number)}" for verb, number in counted)
@@ -198,7 +205,8 @@ class Events(View):
         if not told:
             return (Piece("what this screen did "),) if self._refs else ()
         more = len(self._refs) - len(told)
-        others = (Piece(f"· {more} queues are not told of ", "muted"),) if more else ()
+        which = f"· the {len(told)} busiest of {len(self._refs)} queues " if self._busiest else ""
+        others = (Piece(which or f"· {more} queues are not told of ", "muted"),) if more else ()
         if any(feed.is_recording for feed in self._feeds.values()):
             return (Piece("● recording ", "state-ready"), *others)
         if self.cockpit.is_read_only:

@@ -10,7 +10,7 @@ from rqtui.model import Job, State
 from rqtui.reports import kinds
 from rqtui.reports.kinds import Kind
 from rqtui.reports.kinds import Kinds as Report
-from rqtui.tui import display
+from rqtui.tui import display, keys
 from rqtui.tui.reported import Reported
 from rqtui.tui.rows import Cell, Column, Piece, Row
 from rqtui.tui.table import Table
@@ -64,7 +64,11 @@ class Kinds(Reported):
     def why_empty(self) -> str:
         """Systems without kinds say so."""
         silent = self.report.silent if self.report else ()
-        return f"{' and '.join(silent)} keeps no kinds of jobs: Esc goes back" if silent else self.EMPTY
+        return (
+            f"{' and '.join(silent)} keeps no kinds of jobs: {keys.key('back')} goes back"
+            if silent
+            else keys.renamed(self.EMPTY)
+        )
 
     def fitting(self) -> list[Kind]:
         """The kinds by what was chosen."""

@@ -137,7 +137,7 @@ class Metrics(View):
     def compose_view(self) -> ComposeResult:
         """The plots."""
         asked = self._given or tuple(self.cockpit.refs)
-        self._refs, self._left_out = asked[:QUEUES], max(0, len(asked) - QUEUES)
+        self._refs, self._left_out = self.cockpit.busiest(asked, QUEUES), max(0, len(asked) - QUEUES)
         ascii_only = self.cockpit.settings.is_ascii
         with Grid(id="plots"):
             for name in ("throughput", "depth", "failures", "wait"):
@@ -293,10 +293,12 @@ class Metrics(View):
 
     def second_line(self, width: int) -> chrome.Sides:
         """Which queues, and the ranges."""
+        is_some = self._left_out > 0
         if len(self._refs) == 1:
             name = display.elide_middle(display.safe(self._refs[0].queue), max(12, width // 3))
         else:
-            name = f"{len(self._refs)} queues together" if self._refs else "no queues yet"
+            name = f"{'the ' * is_some}{len(self._refs)} {'busiest ' * is_some}queues together"
+            name = name if self._refs else "no queues yet"
         counted = len(self._counting)
         lacking = (
             ""
@@ -305,7 +307,7 @@ class Metrics(View):
             if not counted
             else "   some count nothing"
         )
-        more = f"   {self._left_out} more are left out" if self._left_out else ""
+        more = f"   {self._left_out} more are left out" if is_some else ""
         ranges = [
             Content.assemble((f"{number} ", "$accented"), (words, "b $strong" if at == self._range else "$muted"))
             for number, (at, (words, _minutes)) in enumerate(enumerate(RANGES), 1)

@@ -15,7 +15,7 @@ from rqtui import operations
 from rqtui.model import Ref, Snapshot
 from rqtui.operations import Operation
 from rqtui.tick import Answered
-from rqtui.tui import chrome, display
+from rqtui.tui import chrome, display, keys
 from rqtui.tui.display import safe
 from rqtui.tui.rows import Column, Piece, Row
 from rqtui.tui.table import Table
@@ -47,7 +47,13 @@ class Operations(View):
 
     def compose_view(self) -> ComposeResult:
         """The table."""
-        yield Table(COLUMNS, empty=_EMPTY, id="operations", has_marks=False, ascii_only=self.cockpit.settings.is_ascii)
+        yield Table(
+            COLUMNS,
+            empty=keys.renamed(_EMPTY),
+            id="operations",
+            has_marks=False,
+            ascii_only=self.cockpit.settings.is_ascii,
+        )
 
     def on_mount(self) -> None:
         """The keys go to the table; what other sessions did is read once."""

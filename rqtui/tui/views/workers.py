@@ -20,7 +20,7 @@ from rqtui.layout import Ask
 from rqtui.model import Focus, Job, Queue, Ref, Snapshot, State
 from rqtui.reports import workers
 from rqtui.reports.workers import TROUBLED, Seat, Standing
-from rqtui.tui import chrome, display
+from rqtui.tui import chrome, display, keys
 from rqtui.tui.reported import sides
 from rqtui.tui.rows import Cell, Column, Piece, Row
 from rqtui.tui.table import Table
@@ -164,7 +164,7 @@ class Workers(View):
         if seat is not None and seat.standing in TROUBLED and seat.jobs:
             words.append(Piece(_help(seat, self._now_ms, self._may_change()), "critical"))
         elif seat is not None and seat.worker is not None and self._may_change("quiet", seat.ref):
-            words.append(Piece(": tells it to be quiet or to stop", "muted"))
+            words.append(Piece(keys.renamed(": tells it to be quiet or to stop"), "muted"))
         pieces = [piece for word in words for piece in (Piece(" · ", "muted"), word)][1:]
         return [Piece(" "), *pieces, Piece(" ")] if pieces else []
 
@@ -176,10 +176,10 @@ class Workers(View):
         scope = self.in_scope(self.cockpit.refs)
         silent = sorted({ref.layout for ref in scope if not self._keeps_workers(ref)})
         if self._expression and self._seats:
-            return f"nobody fits /{display.safe(self._expression)}: / and Esc clear it"
+            return f"nobody fits /{display.safe(self._expression)}: {keys.renamed('/ and Esc clear it')}"
         if scope and not any(self._keeps_workers(ref) for ref in scope):
             keep = "keeps" if len(silent) == 1 else "keep"
-            return f"{' and '.join(silent)} {keep} no names of workers: Esc goes back"
+            return f"{' and '.join(silent)} {keep} no names of workers: {keys.key('back')} goes back"
         return EMPTY
 
     def _keeps_workers(self, ref: Ref) -> bool:
@@ -312,7 +312,7 @@ def _help(seat: Seat, now_ms: int, may_change: bool) -> str:
     if not may_change:
         return f"{jobs} wait for a reaper"
     over = sum(job.deadline_ms is not None and job.deadline_ms < now_ms for job in seat.jobs)
-    return f"{jobs}: L lets go" + (f", > reaps {over}" if over else "")
+    return f"{jobs}: " + keys.renamed("L lets go" + (f", > reaps {over}" if over else ""))
 
 
 def _id(seat: Seat) -> str:

@@ -1,0 +1,59 @@
+"""Who is measured: each peer with its program, its packages, what it promises, and how many jobs one round gives it.
+
+The numbers of jobs follow the speeds, so that each measurement takes seconds: a slow peer is not favoured by a short run,
+since the time counts from the first job to the last.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One row of the tables. `home` names its environment (empty: that of the conductor), `packages` what is in it.
+
+    `jobs` are drained at its best, `default_jobs` as it comes (0: the same setting), `is_kept` says whether a job
+    survives the death of its worker. `is_floor` marks bare scripts, which wait by asking again and again.
+    """
+
+    name: str
+    program: str
+    home: str
+    packages: tuple[str, ...]
+    jobs: int
+    default_jobs: int
+    is_kept: bool
+    best: str
+    variant: str = ""
+    is_floor: bool = False
+    one_by_one: int = 2_000
+
+    @property
+    def is_node(self) -> bool:
+        """Whether it runs under node."""
+        return self.program.endswith(".js")
+
+
+ENTRIES = (
+    Entry("rqtui", "on_rqtui.py", "", (), 40_000, 0, True, "consume()"),
+    Entry("rqtui, no batches", "on_rqtui.py", "", (), 4_000, 0, True, "consume(batch=1)", variant="one"),
+    Entry(
+        "bare scripts", "on_bare.py", "", (), 40_000, 0, False, "three scripts in batches of 100", is_floor=True
+    ),
+    Entry("BullMQ", "on_bullmq.js", "bullmq", ("bullmq", "ioredis"), 15_000, 4_000, True, "concurrency 50"),
+    Entry("dramatiq", "on_dramatiq.py", "dramatiq", ("dramatiq[redis]",), 4_000, 3_000, True, "8 threads, no middleware"),
+    Entry(
+        "taskiq streams", "on_taskiq.py", "taskiq", ("taskiq", "taskiq-redis"), 4_000, 3_000, True,
+        "100 tasks at once, 100 ahead",
+    ),
+    Entry("streaq", "on_streaq.py", "streaq", ("streaq",), 4_000, 3_000, True, "concurrency 100"),
+    Entry("Celery", "on_celery.py", "celery", ("celery[redis]",), 2_000, 2_000, True, "solo pool, prefetch 100, late acks"),
+    Entry("arq", "on_arq.py", "arq", ("arq",), 1_000, 300, True, "100 jobs at once, a poll each 10 ms"),
+    Entry("rq", "on_rq.py", "rq", ("rq",), 1_000, 60, True, "SimpleWorker"),
+    Entry("huey", "on_huey.py", "huey", ("huey", "redis"), 4_000, 4_000, False, "4 threads"),
+    Entry(
+        "taskiq list", "on_taskiq.py", "taskiq", ("taskiq", "taskiq-redis"), 4_000, 3_000, False,
+        "100 tasks at once, 100 ahead", variant="list",
+    ),
+)  # fmt: skip

@@ -1,0 +1,64 @@
+"""The floor: three bare scripts that make the moves of rqtui and nothing else; variant `one`: no batches.
+
+No guard, no answer per id, no counter, no retention, no wake-up, no heartbeat, no client: a pipeline of redis-py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from protocol import Peer, main, ran
+from redis import Redis
+
+from rqtui.bench.engine import BARE, BARE_KEYS, HEADER
+from rqtui.ids import new_ids
+from rqtui.server import connect
+
+BATCH, BULK = 100, 1000
+
+
+def make(url: str, variant: str) -> Peer:
+    batch = 1 if variant == "one" else BATCH
+    client = connect(url)
+    scripts: dict[str, str] = {}
+
+    def loaded(verb: str, on: Redis) -> str:
+        if verb not in scripts:
+            scripts[verb] = str(on.script_load(BARE[verb]))
+        return scripts[verb]
+
+    def put(bodies: Sequence[str], at_once: int) -> None:
+        sha = loaded("enqueue", client)
+        for at in range(0, len(bodies), at_once):
+            part = bodies[at : at + at_once]
+            rows = [
+                value
+                for id, body in zip(new_ids(len(part)), part, strict=True)
+                for value in (id, HEADER + body.encode())
+            ]
+            client.evalsha(sha, len(BARE_KEYS), *BARE_KEYS, *rows)
+
+    def work(setting: str, wants_delays: bool) -> None:
+        own = connect(url)
+        reserve, ack = loaded("reserve", own), loaded("ack", own)
+        done: list[bytes] = []
+        while True:
+            pipe = own.pipeline(transaction=False)
+            if done:
+                pipe.evalsha(ack, len(BARE_KEYS), *BARE_KEYS, *done)
+            pipe.evalsha(reserve, len(BARE_KEYS), *BARE_KEYS, batch, "bare")
+            rows = pipe.execute()[-1]
+            for _, _, record in rows:
+                ran(record.partition(b"\n")[2].decode())
+            done = [row[0] for row in rows]
+
+    return Peer(
+        lambda bodies: put(bodies, 1),
+        work,
+        bulk=lambda bodies: put(bodies, BULK),
+        no_delay="the floor has no delays",
+    )
+
+
+if __name__ == "__main__":
+    main(make)

@@ -1,0 +1,38 @@
+"""dramatiq: eight threads; at its best without middleware, by default with all that comes along."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import dramatiq
+from dramatiq.brokers.redis import RedisBroker
+from protocol import Peer, main, ran
+
+
+def make(url: str, variant: str) -> Peer:
+    def sender(**options: object) -> dramatiq.Actor[[str], None]:
+        broker = RedisBroker(url=url, **options)
+        dramatiq.set_broker(broker)
+        return dramatiq.actor(ran, broker=broker, queue_name="bench")
+
+    putting = sender(middleware=[])
+
+    def enqueue(bodies: Sequence[str]) -> None:
+        for body in bodies:
+            putting.send(body)
+
+    def work(setting: str, wants_delays: bool) -> None:
+        broker = sender(middleware=[]).broker if setting == "best" else sender().broker
+        dramatiq.Worker(broker, worker_threads=8).start()
+        while True:
+            time.sleep(60)
+
+    def later(body: str, delay_s: float) -> None:
+        putting.send_with_options(args=(body,), delay=int(delay_s * 1000))
+
+    return Peer(enqueue, work, later=later)
+
+
+if __name__ == "__main__":
+    main(make)

@@ -1,0 +1,38 @@
+"""RQ: at its best SimpleWorker, which runs jobs in its own process; by default a process is forked for each job."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from protocol import Peer, main, ran
+from redis import Redis
+from rq import Queue, SimpleWorker, Worker
+
+BULK = 1000
+NOTHING_KEPT = {"result_ttl": 0}
+
+
+def make(url: str, variant: str) -> Peer:
+    queue = Queue("bench", connection=Redis.from_url(url))
+
+    def enqueue(bodies: Sequence[str]) -> None:
+        for body in bodies:
+            queue.enqueue(ran, body, **NOTHING_KEPT)
+
+    def bulk(bodies: Sequence[str]) -> None:
+        for at in range(0, len(bodies), BULK):
+            queue.enqueue_many([Queue.prepare_data(ran, (body,), **NOTHING_KEPT) for body in bodies[at : at + BULK]])
+
+    def work(setting: str, wants_delays: bool) -> None:
+        kind = SimpleWorker if setting == "best" else Worker
+        kind(["bench"], connection=Redis.from_url(url)).work(logging_level="ERROR", with_scheduler=wants_delays)
+
+    def later(body: str, delay_s: float) -> None:
+        queue.enqueue_in(timedelta(seconds=delay_s), ran, body, **NOTHING_KEPT)
+
+    return Peer(enqueue, work, bulk=bulk, later=later, forks=("default",))
+
+
+if __name__ == "__main__":
+    main(make)

@@ -1,0 +1,291 @@
+"""What every peer's program says and measures: the same jobs, the same clock, the same questions to the server.
+
+A peer (`on_rq.py`, …) fills a `Peer` with what its library calls putting and working, and hands it to `main`. Nothing
+here needs more than Python: the program runs in the environment of its peer. It prints one line of JSON.
+
+    on_rq.py --url URL enqueue N      N jobs one by one          {"seconds", "server_us", "commands", "trips"}
+    on_rq.py --url URL bulk N         N jobs in the library's own bulk call
+    on_rq.py --url URL drain N        N jobs run by one process (--setting best or default); needs them in the queue
+    on_rq.py --url URL latency N      from put to running, a job each 25 ms      {"p50_ms", "p99_ms"}
+    on_rq.py --url URL delayed N      how late jobs with a delay of a second are {"median_ms", "worst_ms", "first_ms"}
+    on_rq.py --url URL idle K         K workers with nothing to do for 10 s      {"per_second"}
+    on_rq.py --url URL memory N       bytes of the server per waiting job        {"bytes"}
+
+What a library does not offer is `{"none": why}`. The worker runs in a process of its own, forked before anything is
+connected; times on both sides are CLOCK_MONOTONIC. `on_bullmq.js` says the same in JavaScript.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import multiprocessing
+import os
+import random
+import select
+import signal
+import socket
+import statistics
+import struct
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+BODY_BYTES = 200
+EVERY_S = 0.025  # between two jobs whose latency is measured
+DELAY_S = 1.0
+SETTLE_S = 0.5  # after the last job, for acks that are still under way; between the warm-up and the first measured job
+START_S = 60.0  # how long a worker may take until it has run its first job
+IDLE_S = 10.0
+IDLE_SETTLE_S = 6.0
+
+_context = multiprocessing.get_context("fork")
+_counter = itertools.count(1)
+_shared: Any = None  # a counter for workers that fork
+_wanted = 0
+_pipe = -1
+
+
+@dataclass(frozen=True)
+class Peer:
+    """What a library does under its own names; `None` where it cannot.
+
+    `work(setting, wants_delays)` runs a worker for ever; each job calls `ran(body)`. `forks`: the settings in which
+    jobs run in children of the worker. `no_bulk` and `no_delay` say why there is none.
+    """
+
+    enqueue: Callable[[Sequence[str]], None]
+    work: Callable[[str, bool], None]
+    bulk: Callable[[Sequence[str]], None] | None = None
+    later: Callable[[str, float], None] | None = None
+    forks: tuple[str, ...] = ()
+    no_bulk: str = "no call for many jobs"
+    no_delay: str = "no delayed jobs"
+
+
+def body(at_ns: int = 0) -> str:
+    """200 letters; the first of them are a time, of which a measured job says how long ago it was."""
+    return f"{at_ns:020}".ljust(BODY_BYTES, "x")
+
+
+def ran(text: str) -> None:
+    """The job: it counts, and a measured one says when it ran."""
+    at_ns = int(text[:20])
+    if at_ns:
+        os.write(_pipe, struct.pack("q", time.monotonic_ns() - at_ns))
+        return
+    if _shared is None:
+        count = next(_counter)
+    else:
+        with _shared.get_lock():
+            _shared.value += 1
+            count = _shared.value
+    if count in (1, _wanted):
+        os.write(_pipe, struct.pack("q", time.monotonic_ns()))
+
+
+class Server:
+    """INFO over a bare socket, so that no library's client takes part."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        self._socket = socket.create_connection((parts.hostname or "127.0.0.1", parts.port or 6379), timeout=30)
+        self._file = self._socket.makefile("rwb")
+
+    def ask(self, *words: str) -> str:
+        """One command; its reply as text."""
+        self._file.write(b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(w), w.encode()) for w in words))
+        self._file.flush()
+        head = self._file.readline().decode().rstrip()
+        if not head.startswith("$"):
+            return head
+        return self._file.read(int(head[1:]) + 2).decode()
+
+    def info(self, section: str) -> dict[str, str]:
+        """A section of INFO."""
+        return dict(line.split(":", 1) for line in self.ask("INFO", section).splitlines() if ":" in line)
+
+    def spent(self) -> dict[str, float]:
+        """CPU of the server (µs), commands it ran (those inside scripts too) and reads from its sockets, until now."""
+        cpu, stats, commands = self.info("cpu"), self.info("stats"), self.info("commandstats")
+        return {
+            "server_us": (float(cpu["used_cpu_user"]) + float(cpu["used_cpu_sys"])) * 1e6,
+            "commands": sum(int(_field(line, "calls")) for name, line in commands.items() if name != "cmdstat_info"),
+            "trips": float(stats.get("total_reads_processed", 0)),
+        }
+
+
+def _field(line: str, name: str) -> str:
+    return dict(pair.split("=", 1) for pair in line.split(","))[name]
+
+
+def main(make: Callable[[str, str], Peer]) -> None:
+    """Reads the command line, measures, prints. `make(url, variant)` makes the peer; it connects later."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--url", required=True)
+    parser.add_argument("--setting", default="best", choices=("best", "default"))
+    parser.add_argument("--variant", default="")
+    parser.add_argument("command", choices=tuple(_COMMANDS))
+    parser.add_argument("number", type=int)
+    given = parser.parse_args()
+    found = _COMMANDS[given.command](make(given.url, given.variant), Server(given.url), given.number, given.setting)
+    print(json.dumps(found), flush=True)
+    os._exit(0)  # what a library has left running must not hold the measurement up
+
+
+def _enqueue(peer: Peer, server: Server, number: int, setting: str) -> dict[str, Any]:
+    return _timed(peer.enqueue, server, number)
+
+
+def _bulk(peer: Peer, server: Server, number: int, setting: str) -> dict[str, Any]:
+    return _timed(peer.bulk, server, number) if peer.bulk else {"none": peer.no_bulk}
+
+
+def _timed(put: Callable[[Sequence[str]], None], server: Server, number: int) -> dict[str, Any]:
+    put([body()])  # connects, loads scripts
+    bodies = [body()] * number
+    before, began_s = server.spent(), time.perf_counter()
+    put(bodies)
+    seconds = time.perf_counter() - began_s
+    return {"jobs": number, "seconds": seconds, **_difference(before, server.spent())}
+
+
+def _difference(before: dict[str, float], after: dict[str, float]) -> dict[str, float]:
+    return {name: after[name] - before[name] for name in before}
+
+
+def _drain(peer: Peer, server: Server, number: int, setting: str) -> dict[str, Any]:
+    before = server.spent()
+    with _workers(peer, setting, wanted=number) as read:
+        times = list(itertools.islice(read(START_S * 3), 2))
+        time.sleep(SETTLE_S)
+        after = server.spent()
+    if len(times) < 2:
+        return {"none": f"its worker ended, or did not run {number} jobs within {START_S * 3:.0f} s"}
+    return {"jobs": number, "seconds": (times[1] - times[0]) / 1e9, **_difference(before, after)}
+
+
+def _latency(peer: Peer, server: Server, number: int, setting: str) -> dict[str, Any]:
+    with _workers(peer, setting) as read:
+        _warm(peer, read)
+        waits = []
+        for _ in range(number):
+            time.sleep(random.uniform(0.8, 1.2) * EVERY_S)  # not in step with anybody's polling
+            peer.enqueue([body(time.monotonic_ns())])
+            waits += itertools.islice(read(10.0), 1)
+    if len(waits) < number:
+        return {"none": f"{number - len(waits)} of {number} jobs did not run within 10 s"}
+    ms = sorted(wait / 1e6 for wait in waits)
+    return {"jobs": number, "p50_ms": statistics.median(ms), "p99_ms": ms[int(len(ms) * 0.99)], "worst_ms": ms[-1]}
+
+
+def _delayed(peer: Peer, server: Server, number: int, setting: str) -> dict[str, Any]:
+    if peer.later is None:
+        return {"none": peer.no_delay}
+    with _workers(peer, setting, wants_delays=True) as read:
+        _warm(peer, read)
+        for _ in range(number):
+            time.sleep(random.uniform(0.8, 1.2) * EVERY_S)
+            peer.later(body(time.monotonic_ns() + int(DELAY_S * 1e9)), DELAY_S)
+        late = [value / 1e6 for value in itertools.islice(read(10.0), number)]
+    if len(late) < number:
+        return {"none": f"{number - len(late)} of {number} jobs did not run within 10 s"}
+    return {"jobs": number, "median_ms": statistics.median(late), "worst_ms": max(late), "first_ms": min(late)}
+
+
+def _warm(peer: Peer, read: Callable[[float], Iterator[int]]) -> None:
+    peer.enqueue([body(1)])
+    if not list(itertools.islice(read(START_S), 1)):
+        raise SystemExit("the worker ran nothing")
+    time.sleep(SETTLE_S)
+
+
+def _idle(peer: Peer, server: Server, number: int, setting: str) -> dict[str, Any]:
+    with _workers(peer, setting, count=number):
+        time.sleep(IDLE_SETTLE_S)
+        before = server.spent()
+        time.sleep(IDLE_S)
+        spent = _difference(before, server.spent())
+    return {
+        "workers": number,
+        "per_second": spent["commands"] / IDLE_S,
+        "trips_per_second": spent["trips"] / IDLE_S,
+        "server_us_per_second": spent["server_us"] / IDLE_S,
+    }
+
+
+def _memory(peer: Peer, server: Server, number: int, setting: str) -> dict[str, Any]:
+    put = peer.bulk or peer.enqueue
+    put([body()])
+    server.ask("FLUSHALL", "SYNC")
+    before = int(server.info("memory")["used_memory"])
+    put([body()] * number)
+    time.sleep(SETTLE_S)
+    return {"jobs": number, "bytes": (int(server.info("memory")["used_memory"]) - before) / number}
+
+
+class _workers:
+    """Workers in processes of their own; inside, a function that reads what their jobs say, until nothing comes."""
+
+    def __init__(self, peer: Peer, setting: str, wants_delays: bool = False, count: int = 1, wanted: int = 0) -> None:
+        global _shared, _wanted, _pipe
+        _wanted, _shared = wanted, _context.Value("q", 0) if setting in peer.forks else None
+        self._read_fd, _pipe = os.pipe()
+        lifeline = os.pipe()
+        self._children = [_forked(peer, setting, wants_delays, lifeline) for _ in range(count)]
+        os.close(_pipe)  # so that the death of all workers ends the reading
+
+    def __enter__(self) -> Callable[[float], Iterator[int]]:
+        return self._read
+
+    def _read(self, patience_s: float) -> Iterator[int]:
+        end_s = time.monotonic() + patience_s
+        while (left_s := end_s - time.monotonic()) > 0:
+            if select.select([self._read_fd], [], [], left_s)[0]:
+                said = os.read(self._read_fd, 8)
+                if not said:
+                    return  # every worker has ended
+                yield struct.unpack("q", said)[0]
+
+    def __exit__(self, *_exc: object) -> None:
+        for child in self._children:
+            os.killpg(child, signal.SIGKILL)
+        for child in self._children:
+            os.waitpid(child, 0)
+
+
+def _forked(peer: Peer, setting: str, wants_delays: bool, lifeline: tuple[int, int]) -> int:
+    child = os.fork()
+    if child:
+        os.setpgid(child, child)
+        return child
+    os.setpgid(0, 0)
+    os.close(lifeline[1])
+    threading.Thread(target=_end_with_parent, args=(lifeline[0],), daemon=True).start()
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    try:
+        peer.work(setting, wants_delays)
+    finally:
+        os._exit(1)
+
+
+def _end_with_parent(read_fd: int) -> None:
+    """A worker must not outlive a measurement that was killed: it would run the jobs of the next one."""
+    os.read(read_fd, 1)
+    os.killpg(0, signal.SIGKILL)
+
+
+_COMMANDS: dict[str, Callable[[Peer, Server, int, str], dict[str, Any]]] = {
+    "enqueue": _enqueue,
+    "bulk": _bulk,
+    "drain": _drain,
+    "latency": _latency,
+    "delayed": _delayed,
+    "idle": _idle,
+    "memory": _memory,
+}

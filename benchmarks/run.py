@@ -1,0 +1,192 @@
+"""rqtui beside its peers: one Redis, alternating rounds, medians; the whole table from nothing.
+
+    python benchmarks/run.py                        everything, five rounds
+    python benchmarks/run.py --quick                small numbers, one round: does it run, and roughly how fast
+    python benchmarks/run.py --only rqtui BullMQ    just these
+
+Needs redis-server, the Python that rqtui is installed in, and for BullMQ node and npm. An environment per peer is made
+below `--folder`. Writes the figures as JSON and the tables as Markdown; nothing fails because of a figure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+from entries import ENTRIES, Entry
+from homes import Home, Missing, ready
+from redis import Redis
+from tables import report
+
+from rqtui.bench.engine import lifecycle_cpu
+from rqtui.bench.line import Bench, machine
+from rqtui.embedded import EmbeddedServer, embedded
+from rqtui.server import connect
+
+ROUNDS = 5
+PROGRAM_S = 240
+LATENCY_JOBS, DELAYED_JOBS, IDLE_WORKERS, MEMORY_JOBS = 100, 20, 50, 30_000
+QUICK = 0.1  # of the jobs
+SETTINGS = ("save", "appendonly", "maxmemory", "hz", "io-threads", "hash-max-listpack-entries")
+FLOOR_SCALE = 0.3  # of what `rqtui bench engine` runs against bare scripts: it is repeated in each round
+
+
+class Conductor:
+    """Runs the peers' programs, one at a time, on a server that nobody else uses, and keeps what they say."""
+
+    def __init__(self, server: EmbeddedServer, client: Redis, scale: float) -> None:
+        self.server, self.client, self.scale = server, client, scale
+        self.found: dict[str, dict[str, list[dict[str, Any]]]] = {}
+        self.missing: dict[str, str] = {}
+
+    def size(self, number: int) -> int:
+        """`number` at this scale; some hundreds at least, which is what a queue needs to get going."""
+        return max(min(number, 50), round(number * self.scale))
+
+    def ask(self, entry: Entry, home: Home, command: str, number: int, setting: str = "best") -> dict[str, Any]:
+        """What the program answered; `{"none": why}` when it failed."""
+        words = [*home.command, "--url", self.server.url, "--setting", setting]
+        words += ["--variant", entry.variant] if entry.variant else []
+        try:
+            ended = subprocess.run(
+                [*words, command, str(number)],
+                capture_output=True, text=True, timeout=PROGRAM_S, env=home.environment, check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            return {"none": f"not done within {PROGRAM_S} s"}
+        lines = [line for line in ended.stdout.splitlines() if line.startswith("{")]
+        if not lines:
+            return {"none": " ".join(ended.stderr.strip().splitlines()[-1:]) or f"it ended with {ended.returncode}"}
+        answer: dict[str, Any] = json.loads(lines[-1])
+        return answer
+
+    def measure(self, entry: Entry, home: Home, is_first: bool) -> None:
+        """One round of one peer."""
+        for name, answer in self._round(entry, home, is_first):
+            self.found.setdefault(entry.name, {}).setdefault(name, []).append(answer)
+            print(f"    {name}: {_short(answer)}", file=sys.stderr, flush=True)
+
+    def _round(self, entry: Entry, home: Home, is_first: bool) -> Iterator[tuple[str, dict[str, Any]]]:
+        jobs, default_jobs = self.size(entry.jobs), self.size(entry.default_jobs)
+        self._flush()
+        yield "enqueue", self.ask(entry, home, "enqueue", self.size(entry.one_by_one))
+        self._flush()
+        bulk = self.ask(entry, home, "bulk", jobs)
+        yield "bulk", bulk
+        fill = "enqueue" if "none" in bulk else "bulk"
+        if fill == "enqueue":
+            self.ask(entry, home, fill, jobs)
+        yield "drain", self.ask(entry, home, "drain", jobs)
+        if default_jobs:
+            self._flush()
+            self.ask(entry, home, fill, default_jobs)
+            yield "default drain", self.ask(entry, home, "drain", default_jobs, "default")
+        if entry.is_floor:
+            return
+        self._flush()
+        yield "latency", self.ask(entry, home, "latency", self.size(LATENCY_JOBS))
+        self._flush()
+        yield "delayed", self.ask(entry, home, "delayed", max(5, self.size(DELAYED_JOBS)))
+        if is_first:  # counts, which no busy moment of the machine changes
+            self._flush()
+            yield "memory", self.ask(entry, home, "memory", self.size(MEMORY_JOBS))
+            self._flush()
+            yield "idle", self.ask(entry, home, "idle", self.size(IDLE_WORKERS), "default")
+
+    def measure_floor(self) -> None:
+        """rqtui's scripts against bare ones that make the same moves, in this very round."""
+        self._flush()
+        for line in lifecycle_cpu(Bench(self.server, self.client, FLOOR_SCALE * self.scale)):
+            self.found.setdefault("floor", {}).setdefault(line.name.strip(), []).append({"value": line.value})
+
+    def _flush(self) -> None:
+        self.client.flushall()
+
+
+def _short(answer: dict[str, Any]) -> str:
+    if "none" in answer:
+        return f"— ({answer['none']})"
+    if "seconds" in answer:
+        rate, cpu = answer["jobs"] / answer["seconds"], answer["server_us"] / answer["jobs"]
+        return f"{rate:.0f}/s, {cpu:.1f} µs of the server each"
+    return ", ".join(f"{name} {value:.4g}" for name, value in answer.items() if isinstance(value, float))
+
+
+def _arguments() -> argparse.Namespace:
+    names = [entry.name for entry in ENTRIES]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", metavar="NAME", choices=names, default=names, help=", ".join(names))
+    parser.add_argument("--rounds", type=int, help=f"{ROUNDS} by default, 1 with --quick")
+    parser.add_argument("--quick", action="store_true", help=f"{QUICK:.0%} of the jobs")
+    parser.add_argument("--fresh", action="store_true", help="make the environments of the peers again")
+    parser.add_argument("--folder", type=Path, default=platformdirs.user_cache_path("rqtui-benchmarks"))
+    parser.add_argument("--out", type=Path, help="where results.json and results.md go; --folder by default")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """The whole run."""
+    given = _arguments()
+    rounds = given.rounds or (1 if given.quick else ROUNDS)
+    given.folder.mkdir(parents=True, exist_ok=True)
+    entries = [entry for entry in ENTRIES if entry.name in given.only]
+    with embedded("system") as server, connect(server.url, timeout_s=60.0) as client:
+        conductor = Conductor(server, client, QUICK if given.quick else 1.0)
+        homes = _homes(entries, given.folder, given.fresh, conductor.missing)
+        for number in range(1, rounds + 1):
+            conductor.measure_floor()
+            for entry in entries:
+                if entry.name in homes:
+                    print(f"round {number} of {rounds}: {entry.name}", file=sys.stderr, flush=True)
+                    conductor.measure(entry, homes[entry.name], number == 1)
+        where = {
+            **machine(server.kind),
+            "settings": _settings(client),
+            "date": f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}",
+            "rounds": rounds,
+            "is_quick": given.quick,
+            "versions": {name: dict(home.versions) for name, home in homes.items()},
+        }
+    _write(given.out or given.folder, {"machine": where, "found": conductor.found, "missing": conductor.missing})
+
+
+def _settings(client: Redis) -> dict[str, str]:
+    told = {_text(name): _text(value) for name, value in client.config_get("*").items()}
+    return {name: told[name] for name in SETTINGS if name in told}
+
+
+def _text(value: bytes | str) -> str:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _homes(entries: Sequence[Entry], folder: Path, fresh: bool, missing: dict[str, str]) -> dict[str, Home]:
+    made: dict[str, Home] = {}
+    renewed: set[str] = set()
+    for entry in entries:
+        try:
+            made[entry.name] = ready(entry, folder, fresh and entry.home not in renewed)
+            renewed.add(entry.home)
+        except Missing as error:
+            missing[entry.name] = str(error)
+            print(f"{entry.name}: not measured: {error}", file=sys.stderr)
+    return made
+
+
+def _write(folder: Path, document: dict[str, Any]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "results.json").write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+    text = report(document)
+    (folder / "results.md").write_text(text)
+    print(text)
+    print(f"written: {folder / 'results.json'}, {folder / 'results.md'}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,204 @@
+"""The figures of a run as Markdown: a table of medians with their spread, and rqtui's goals beside them.
+
+Everything is computed from the document that `run.py` writes, so an old run can be printed again:
+`python benchmarks/tables.py results.json`.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from entries import ENTRIES
+
+Answers = Mapping[str, Sequence[Mapping[str, Any]]]
+US, SI = "rqtui", "rqtui, no batches"
+KEPT = {entry.name for entry in ENTRIES if entry.is_kept}
+OTHERS = [entry.name for entry in ENTRIES if entry.home]
+PYTHONS = [entry.name for entry in ENTRIES if entry.home and not entry.is_node]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the table: what to read of a round's answers; None where there is nothing."""
+
+    title: str
+    read: Callable[[Mapping[str, Mapping[str, Any]]], float | None]
+    has_spread: bool = True
+
+
+def _rate(name: str) -> Callable[[Mapping[str, Mapping[str, Any]]], float | None]:
+    return lambda told: told[name]["jobs"] / told[name]["seconds"] if "seconds" in told.get(name, {}) else None
+
+
+def _value(name: str, field: str, per: str = "") -> Callable[[Mapping[str, Mapping[str, Any]]], float | None]:
+    def read(told: Mapping[str, Mapping[str, Any]]) -> float | None:
+        answer = told.get(name, {})
+        return answer[field] / (answer[per] if per else 1) if field in answer else None
+
+    return read
+
+
+def _lifecycle(put: str, field: str) -> Callable[[Mapping[str, Mapping[str, Any]]], float | None]:
+    def read(told: Mapping[str, Mapping[str, Any]]) -> float | None:
+        parts = [_value(name, field, "jobs")(told) for name in (put, "drain")]
+        return None if None in parts else sum(part for part in parts if part is not None)
+
+    return read
+
+
+def _default_drain(told: Mapping[str, Mapping[str, Any]]) -> float | None:
+    return _rate("default drain" if "default drain" in told else "drain")(told)
+
+
+COLUMNS = {
+    "put": Column("put one by one /s", _rate("enqueue")),
+    "bulk": Column("put in bulk /s", _rate("bulk")),
+    "best": Column("drain, at its best /s", _rate("drain")),
+    "default": Column("drain, by default /s", _default_drain),
+    "p50": Column("put → running p50 ms", _value("latency", "p50_ms")),
+    "p99": Column("p99 ms", _value("latency", "p99_ms")),
+    "late": Column("1 s delay late, median ms", _value("delayed", "median_ms")),
+    "worst": Column("worst ms", _value("delayed", "worst_ms")),
+    "first": Column("earliest ms", _value("delayed", "first_ms")),
+    "cpu": Column("server µs per job, put one by one", _lifecycle("enqueue", "server_us")),
+    "cpu in bulk": Column("… put in bulk", _lifecycle("bulk", "server_us")),
+    "commands": Column("commands per job", _lifecycle("enqueue", "commands"), has_spread=False),
+    "trips": Column("reads of the server per job", _lifecycle("enqueue", "trips"), has_spread=False),
+    "bytes": Column("bytes per waiting job", _value("memory", "bytes"), has_spread=False),
+    "idle": Column("50 idle workers: commands/s", _value("idle", "per_second"), has_spread=False),
+    "idle trips": Column("… requests/s", _value("idle", "trips_per_second"), has_spread=False),
+}
+
+
+def figures(answers: Answers, column: Column) -> list[float]:
+    """What a column says of each round that has it."""
+    rounds = max((len(each) for each in answers.values()), default=0)
+    told = ({name: each[at] for name, each in answers.items() if at < len(each)} for at in range(rounds))
+    return [value for value in map(column.read, told) if value is not None]
+
+
+def middle(found: Mapping[str, Answers], name: str, column: str) -> float | None:
+    """The median of a peer's figure over the rounds."""
+    values = figures(found.get(name, {}), COLUMNS[column])
+    return statistics.median(values) if values else None
+
+
+def report(document: Mapping[str, Any]) -> str:
+    """The whole report as Markdown."""
+    where, found = document["machine"], document["found"]
+    names = [entry.name for entry in ENTRIES if entry.name in found]
+    lines = [_heading(where), ""]
+    for part in (("put", "bulk", "best", "default"), ("p50", "p99", "late", "worst", "first"),
+                 ("cpu", "cpu in bulk", "commands", "trips", "bytes", "idle", "idle trips")):  # fmt: skip
+        lines += _table(found, names, part) + [""]
+    lines += [f"* {name}: not measured: {why}" for name, why in document["missing"].items()]
+    lines += ["* " + said for said in _reasons(found, names)] + [""]
+    lines += ["| goal | figure | |", "|---|---|---|"]
+    for text, value, bound in goals(found):
+        said = "not measured" if value is None else f"{_shown(value)}"
+        lines.append(f"| {text} | {said} | {_verdict(value, bound)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _heading(where: Mapping[str, Any]) -> str:
+    packages = ", ".join(f"{name} {version}" for name, version in where["packages"].items())
+    quick = " · quick: small numbers" if where["is_quick"] else ""
+    kinds = {entry.name: entry for entry in ENTRIES}
+    peers = "; ".join(
+        f"{name} ({kinds[name].best}; {', '.join(f'{package} {version}' for package, version in versions.items())}"
+        f"{'' if kinds[name].is_kept or kinds[name].is_floor else '; at most once'})"
+        for name, versions in where["versions"].items()
+        if name in OTHERS
+    )
+    settings = ", ".join(f"{name} {value or repr('')}" for name, value in where["settings"].items())
+    return (
+        f"{where['date']} · {where['cpu']}, {where['cores']} cores, {where['system']} · Python {where['python']}, {packages}"
+        f" · {where['server']} ({settings}) · median of {where['rounds']} rounds [lowest … highest]{quick}\n\n{peers}"
+    )
+
+
+def _table(found: Mapping[str, Answers], names: Sequence[str], part: Sequence[str]) -> list[str]:
+    columns = [COLUMNS[name] for name in part]
+    rows = ["| | " + " | ".join(column.title for column in columns) + " |", "|---|" + "---:|" * len(columns)]
+    for name in names:
+        rows.append(
+            f"| {name} | " + " | ".join(_cell(figures(found[name], column), column) for column in columns) + " |"
+        )
+    return rows
+
+
+def _cell(values: Sequence[float], column: Column) -> str:
+    if not values:
+        return "—"
+    if len(values) == 1 or not column.has_spread:
+        return _shown(statistics.median(values))
+    return f"{_shown(statistics.median(values))} [{_shown(min(values))} … {_shown(max(values))}]"
+
+
+def _shown(value: float) -> str:
+    return f"{value:,.0f}".replace(",", " ") if abs(value) >= 100 else f"{value:.3g}"
+
+
+def _reasons(found: Mapping[str, Answers], names: Sequence[str]) -> list[str]:
+    said = []
+    for name in names:
+        for command, answers in found[name].items():
+            whys = {answer["none"] for answer in answers if "none" in answer}
+            said += [f"{name}, {command}: {why}" for why in sorted(whys)]
+    return said
+
+
+def goals(found: Mapping[str, Answers]) -> list[tuple[str, float | None, str]]:
+    """Each goal with its figure and its bound."""
+
+    def best(column: str, names: Sequence[str], pick: Callable[[Sequence[float]], float] = max) -> float | None:
+        values = [value for name in names if (value := middle(found, name, column)) is not None]
+        return pick(values) if values else None
+
+    def over(column: str, names: Sequence[str], ours: str = US) -> float | None:
+        own, other = middle(found, ours, column), best(column, names)
+        return own / other if own and other else None
+
+    def under(column: str, ours: str, our_column: str, names: Sequence[str]) -> float | None:
+        own, other = middle(found, ours, our_column), best(column, names, min)
+        return other / own if own and other else None
+
+    kept = [name for name in OTHERS if name in KEPT]
+    floor = {name: [each["value"] for each in found.get("floor", {}).get(name, ()) if each["value"]] for name in _FLOOR}
+    return [
+        ("drain: times the fastest Python peer that keeps its jobs", over("best", [n for n in PYTHONS if n in KEPT]), "≥ 6"),
+        ("drain: times BullMQ at concurrency 50", over("best", ["BullMQ"]), "≥ 2"),
+        ("put in bulk: times BullMQ", over("bulk", ["BullMQ"]), "≥ 4"),
+        ("put in bulk: times rq", over("bulk", ["rq"]), "≥ 8"),
+        ("put in bulk: times streaq", over("bulk", ["streaq"]), "≥ 8"),
+        ("put one by one: times the fastest peer", over("put", OTHERS), "≥ 1"),
+        *((f"server CPU {name}", statistics.median(floor[name]) if floor[name] else None, bound) for name, bound in _FLOOR.items()),
+        ("server CPU in batches: below the thriftiest that keeps its jobs, times", under("cpu", US, "cpu in bulk", kept), "≥ 4"),
+        ("server CPU one by one: below the thriftiest that keeps its jobs, times", under("cpu", SI, "cpu", kept), "≥ 1"),
+        ("put → running, p50 ms", middle(found, US, "p50"), "≤ 2"),
+        ("put → running, p99 ms", middle(found, US, "p99"), "≤ 5"),
+        ("a delay of 1 s: late at worst, ms", max(figures(found.get(US, {}), COLUMNS["worst"]), default=None), "≤ 5"),
+        ("a delay of 1 s: earliest, ms", min(figures(found.get(US, {}), COLUMNS["first"]), default=None), "≥ 0"),
+        ("bytes per waiting job", middle(found, US, "bytes"), "≤ 480"),
+        ("requests per second of 50 idle workers", middle(found, US, "idle trips"), "≤ 50"),
+    ]  # fmt: skip
+
+
+_FLOOR = {"against bare scripts, one by one": "≤ 1.5", "against bare scripts, in batches of 50": "≤ 1.8"}
+
+
+def _verdict(value: float | None, bound: str) -> str:
+    if value is None:
+        return bound
+    limit = float(bound[1:])
+    return f"{bound}: " + ("met" if (value >= limit if bound[0] == "≥" else value <= limit) else "**missed**")
+
+
+if __name__ == "__main__":
+    print(report(json.loads(Path(sys.argv[1]).read_text())))

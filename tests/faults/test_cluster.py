@@ -1,0 +1,344 @@
+"""The native queue on a Cluster of three nodes: queues on each of them, slots that move, a node that dies."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+from fleet import Fleet, Server
+from redis import Redis
+from screens import on_screen, screen
+from shell import shell
+from waiting import wait_until
+from walking import problems
+
+from rqtui import layouts, names
+from rqtui.client import Queue
+from rqtui.engine import Engine, with_layouts
+from rqtui.errors import ServerError, Unreachable, UsageError
+from rqtui.loops import Loop, mover
+from rqtui.model import Ref, State
+from rqtui.server import connect, reach
+from rqtui.topology import slot_of
+
+ENOUGH = 60.0
+NAMES = ("red", "green", "blue", "mail", "sms", "pdf")
+
+
+class Trio:
+    """Three nodes that share the slots; a dead one leaves the others at work."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self.nodes = fleet.cluster(
+            appendonly="yes", cluster_require_full_coverage="no", cluster_allow_reads_when_down="no"
+        )
+        self.url = "redis+cluster://127.0.0.1:1," + ",".join(f"127.0.0.1:{node.port}" for node in self.nodes)
+
+    def owner(self, queue: str) -> Server:
+        """The node that has a queue, as the nodes themselves say."""
+        slot = slot_of(names.keys(queue)["meta"])
+        shares = self.nodes[-1].client.execute_command("CLUSTER", "SLOTS")
+        (port,) = [int(node[1]) for first, last, node, *_ in shares if first <= slot <= last]
+        return next(node for node in self.nodes if node.port == port)
+
+    def queues(self, node: Server) -> list[str]:
+        """Queues of NAMES that a node has."""
+        return [name for name in NAMES if self.owner(name) is node]
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Trio]:
+    with Fleet() as fleet:
+        yield Trio(fleet)
+
+
+@pytest.fixture
+def trio(running: Trio) -> Trio:
+    """The nodes, empty; all tests but those that kill one share them."""
+    for node in running.nodes:
+        node.client.flushall()
+    return running
+
+
+@pytest.fixture
+def mortal() -> Iterator[Trio]:
+    """Nodes that may be killed."""
+    with Fleet() as fleet:
+        yield Trio(fleet)
+
+
+def engine(trio: Trio) -> Engine:
+    return with_layouts(connect(trio.url), layouts.make_all())
+
+
+# All nodes -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_names_of_these_tests_lie_on_all_nodes(trio: Trio) -> None:
+    assert all(trio.queues(node) for node in trio.nodes)
+
+
+def test_queues_on_all_nodes_are_put_to_consumed_and_settled(trio: Trio) -> None:
+    for name in NAMES:
+        with Queue(name, trio.url) as queue:
+            queue.put_many({"body": n, "id": str(n)} for n in range(5))
+            queue.put("later", id="later", delay="100ms")
+            assert queue.put(0, id="0").word == "exists"
+            [job] = queue.reserve()
+            assert job.ack() == "moved"
+            stop, ran = threading.Event(), []
+            for job in queue.consume(stop=stop):
+                with job:
+                    ran.append(job.id)
+                    if len(ran) == 5:
+                        stop.set()
+            assert sorted(ran) == ["1", "2", "3", "4", "later"]
+            counts = queue.counts()
+            assert (counts["acked"], counts["ready"], counts["reserved"]) == (6, 0, 0)
+        node = trio.owner(name)
+        assert problems(node.client, name) == []
+        assert node.client.exists(names.keys(name)["meta"])
+
+
+def test_every_queue_is_found_also_one_that_a_crash_left_off_the_list(trio: Trio) -> None:
+    for name in NAMES:
+        with Queue(name, trio.url) as queue:
+            queue.put(1)
+    keeper = next(node for node in trio.nodes if _has(node.client, names.QUEUES))
+    keeper.client.srem(names.QUEUES, "red", "blue", "green")
+    found = engine(trio)
+    assert {ref.queue for ref in found.refs} == set(NAMES)
+    assert {queue.name: queue.count_in(State.READY) for queue in found.snapshot().queues} == dict.fromkeys(NAMES, 1)
+
+
+def _has(client: Redis, key: str) -> bool:
+    try:
+        return bool(client.exists(key))
+    except Exception:
+        return False
+
+
+def test_one_loop_serves_queues_on_all_nodes(trio: Trio) -> None:
+    refs = [Ref("native", name) for name in NAMES]
+    for name in NAMES:
+        with Queue(name, trio.url) as queue:
+            queue.put(1, delay="50ms")
+    with connect(trio.url) as client:
+        loop = Loop("dispatcher", mover("dispatch", client, {"native": layouts.make("native")}, lambda: refs))
+        wait_until(lambda: loop.step() and sum(done.moved for done in loop.rounds) == len(NAMES), ENOUGH)
+    for name in NAMES:
+        assert trio.owner(name).client.zcard(names.keys(name)["ready"]) == 1
+
+
+def test_commands_work_on_all_nodes(trio: Trio) -> None:
+    for name in NAMES:
+        assert shell(trio.url, "put", name, '{"n": 1}', "--id", "a").code == 0
+        assert shell(trio.url, "put", name, "2", "--id", "b", "--delay", "1h").code == 0
+    found = shell(trio.url, "snapshot", "--json").json
+    assert {queue["queue"]: queue["places"][1]["count"] for queue in found["queues"]} == dict.fromkeys(NAMES, 1)
+    for name in (trio.queues(node)[0] for node in trio.nodes):
+        assert shell(trio.url, "act", "promote", name, "b", "--json").json["moved"] == 1
+        assert shell(trio.url, "act", "reserve", name, "--json").json["moved"] == 1
+        assert shell(trio.url, "act", "delete", name, "--place", "ready", "--all", "--yes", "--json").json["moved"] == 1
+        assert shell(trio.url, "check", name).code == 0
+        assert shell(trio.url, "show", name, "a", "--json").json["place"] == "reserved"
+    for words in (
+        ["health"],
+        ["workers"],
+        ["redis"],
+        ["stats"],
+        ["dispatch", "--once"],
+        ["reap", "--once"],
+        ["metrics"],
+    ):
+        ran = shell(trio.url, *words)
+        assert ran.code in (0, 1) and "Traceback" not in ran.err, (words, ran)
+
+
+def test_jobs_move_between_queues_on_different_nodes(trio: Trio) -> None:
+    one, other = trio.queues(trio.nodes[0])[0], trio.queues(trio.nodes[1])[0]
+    with Queue(one, trio.url) as source, Queue(other, trio.url) as target:
+        source.put("x", id="x")
+        [job] = source.reserve()
+        job.push(target)
+        assert source.counts()["acked"] == 1 and [job.id for job in target.reserve()] == ["x"]
+
+
+@on_screen
+async def test_the_screen_shows_queues_of_all_nodes_and_changes_them(trio: Trio) -> None:
+    for name in NAMES:
+        with Queue(name, trio.url) as queue:
+            queue.put(1, id="a", delay="1h")
+    async with screen(trio.url, (160, 45), open_queue="pdf") as it:
+        await it.until_shown("pdf", "scheduled")
+        await it.press("1", "R")
+        await it.until(lambda: trio.owner("pdf").client.zcard(names.keys("pdf")["ready"]) == 1, "the promotion")
+        await it.press("escape")
+        await it.until_shown(*NAMES)
+
+
+# What cannot be there ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [name for name in layouts.names() if name != "native"])
+def test_a_system_whose_keys_differ_in_slot_is_refused_in_a_sentence(trio: Trio, name: str) -> None:
+    ran = shell(trio.url, "--layout", name, "snapshot")
+    assert ran.code == 2 and f"{name} cannot run on a Cluster" in ran.err
+    with pytest.raises(UsageError, match="different slots"):
+        Engine(connect(trio.url), [layouts.make(name)])
+
+
+def test_the_url_of_one_node_alone_names_the_url_of_all(trio: Trio) -> None:
+    for node in trio.nodes:
+        rest = [name for name in NAMES if trio.owner(name) is not node]
+        with Queue(rest[0], node.url) as queue, pytest.raises(ServerError, match=r"redis\+cluster://HOST:PORT"):
+            queue.put(1)
+    ran = shell(trio.nodes[0].url, "put", trio.queues(trio.nodes[1])[0], "1")
+    assert ran.code == 3 and "redis+cluster://" in ran.err
+
+
+def test_a_server_that_is_no_cluster_is_told_so(client: Redis, url: str) -> None:
+    ran = shell(url.replace("redis://", "redis+cluster://"), "snapshot")
+    assert ran.code == 3 and "No node of the Cluster" in ran.err and "cluster support disabled" in ran.err
+
+
+def test_nobody_at_home_is_a_sentence() -> None:
+    ran = shell("redis+cluster://127.0.0.1:1,127.0.0.1:2", "snapshot")
+    assert ran.code == 3 and "No node of the Cluster at 127.0.0.1:1, 127.0.0.1:2 answers" in ran.err
+    with connect("redis+cluster://127.0.0.1:1") as client, pytest.raises(Unreachable):
+        reach(client)
+
+
+# A slot moves --------------------------------------------------------------------------------------------------------
+
+
+def test_while_a_slot_moves_a_put_says_so_and_afterwards_everything_follows(trio: Trio) -> None:
+    source = trio.owner("mail")
+    target = next(node for node in trio.nodes if node is not source)
+    slot = slot_of(names.keys("mail")["meta"])
+    ids = {node.port: node.client.execute_command("CLUSTER", "MYID").decode() for node in trio.nodes}
+    stop, ran = threading.Event(), []
+    loop = Loop(
+        "reaper", mover("reap", connect(trio.url), {"native": layouts.make("native")}, lambda: [Ref("native", "mail")])
+    )
+
+    def work() -> None:
+        with Queue("mail", trio.url) as queue:
+            for job in queue.consume(stop=stop, ttr=5):
+                with job:
+                    ran.append(job.id)
+
+    with Queue("mail", trio.url) as queue:
+        queue.put_many({"body": n, "id": str(n), "delay": "1h"} for n in range(20))
+        queue.put("first", id="first")
+        watching = engine(trio)
+        assert loop.step().error == ""
+        worker = threading.Thread(target=work, daemon=True)
+        worker.start()
+        wait_until(lambda: ran == ["first"], ENOUGH)
+        wait_until(lambda: queue.counts()["acked"] == 1, ENOUGH)
+        try:
+            target.client.execute_command("CLUSTER", "SETSLOT", slot, "IMPORTING", ids[source.port])
+            source.client.execute_command("CLUSTER", "SETSLOT", slot, "MIGRATING", ids[target.port])
+            moving = source.client.execute_command("CLUSTER", "GETKEYSINSLOT", slot, 100)
+            for number, key in enumerate(moving):
+                words = ["MIGRATE", "127.0.0.1", target.port, "", 0, 5000, "KEYS", key]
+                source.client.execute_command(*words)
+                if number == 0:
+                    with pytest.raises(ServerError, match="on its way to another node") as caught:
+                        queue.put("during", id="during")
+                    assert "nothing was done" in str(caught.value)
+                    assert shell(trio.url, "put", "mail", "1").code == 3
+        finally:
+            for node in (target, source, *trio.nodes):
+                node.client.execute_command("CLUSTER", "SETSLOT", slot, "NODE", ids[target.port])
+        assert queue.put("during", id="during").word == "moved"
+        assert trio.owner("mail") is target
+        wait_until(lambda: ran == ["first", "during"], ENOUGH)
+        assert queue.promote("7") == "moved"
+        wait_until(lambda: ran == ["first", "during", "7"], ENOUGH)
+        wait_until(lambda: queue.counts()["acked"] == 3, ENOUGH)
+        assert [found.count_in(State.SCHEDULED) for found in watching.snapshot().queues] == [19]
+        assert all(not step.error for step in loop.step().steps)
+        stop.set()
+        worker.join(ENOUGH)
+    assert problems(target.client, "mail") == []
+    assert not source.client.execute_command("CLUSTER", "COUNTKEYSINSLOT", slot)
+
+
+# A node dies ---------------------------------------------------------------------------------------------------------
+
+
+@on_screen
+async def test_a_dead_node_takes_its_queues_along_and_no_others_until_it_is_back(mortal: Trio) -> None:
+    trio = mortal
+    for name in NAMES:
+        with Queue(name, trio.url) as queue:
+            queue.put(1, id="a")
+    victim = trio.owner("mail")
+    gone = trio.queues(victim)
+    left = [name for name in NAMES if name not in gone]
+    held = {name: Queue(name, trio.url) for name in NAMES}
+    async with screen(trio.url, (160, 45)) as it:
+        await it.until_shown(*NAMES)
+        victim.kill()
+        for name in left:
+            assert held[name].put(2, id="b").word == "moved"
+        for name in gone:
+            with pytest.raises(ServerError):
+                held[name].put(2, id="b")
+        ran = shell(trio.url, "snapshot", "--json")
+        assert ran.code == 0
+        errors = {queue["queue"]: "error" in queue and bool(queue["error"]) for queue in ran.json["queues"]}
+        assert [name for name in left if errors[name]] == []
+        assert [name for name in gone if name in errors and not errors[name]] == []
+        await it.until(lambda: _errors(it.app) == set(gone), "the lost queues by name", ENOUGH)
+        assert it.app.lost is None
+        victim.start()
+        wait_until(lambda: b"cluster_state:ok" in victim.client.execute_command("CLUSTER", "INFO"), ENOUGH)
+        wait_until(lambda: _is_put(held[gone[0]]), ENOUGH)
+        for name in gone[1:]:
+            assert held[name].put(2, id="b").word in ("moved", "exists")
+        await it.until(lambda: _errors(it.app) == set(), "all queues", ENOUGH)
+    for name, queue in held.items():
+        assert sorted(job.id for job in queue.reserve(5)) == ["a", "b"], name
+        queue.close()
+
+
+def _is_put(queue: Queue) -> bool:
+    try:
+        return queue.put(2, id="b").word in ("moved", "exists")
+    except ServerError:
+        return False
+
+
+def _errors(app) -> set[str]:
+    return {queue.name for queue in app.snapshot.queues if queue.error}
+
+
+def test_the_calls_of_a_dead_node_alone_fail_and_say_that_nothing_was_done(mortal: Trio) -> None:
+    trio = mortal
+    native, client = layouts.make("native"), connect(trio.url)
+    loop = Loop("dispatcher", mover("dispatch", client, {"native": native}, lambda: [Ref("native", n) for n in NAMES]))
+    for name in NAMES:
+        with Queue(name, trio.url) as queue:
+            queue.put(1, delay="50ms")
+    victim = trio.owner("mail")
+    gone = trio.queues(victim)
+    assert loop.step().error == ""
+    victim.kill()
+    for _ in range(2):  # the first finds the connections broken
+        loop.step()
+    done = loop.step()
+    assert {step.ref.queue for step in done.steps if step.error} == set(gone)
+    assert all("was" in step.error for step in done.steps if step.error)
+    wait_until(lambda: loop.step() and all(_ready(trio, n) for n in NAMES if n not in gone), ENOUGH)
+    found = with_layouts(client, [native])
+    answers = found.snapshot().queues
+    assert {queue.name for queue in answers if not queue.error} >= set(NAMES) - set(gone)
+    client.close()
+
+
+def _ready(trio: Trio, name: str) -> int:
+    return trio.owner(name).client.zcard(names.keys(name)["ready"])

@@ -1,0 +1,150 @@
+"""Local files that were torn, damaged, or written by somebody else: undo records and the journal of operations.
+
+A record that cannot be read is a sentence; lines of the journal that cannot be read are left out, the others are shown.
+An undo may put back what a record says; it never ends in anything but outcomes or an error of ours.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import string
+from collections import Counter
+from pathlib import Path
+
+import fuzzing
+from native_jobs import NATIVE_KEYS
+from redis import Redis
+
+from rqtui import kept, layouts, revert
+from rqtui.engine import Engine, with_layouts
+from rqtui.errors import RqtuiError
+from rqtui.kept import Left, Row
+from rqtui.operations import FILE, Journal, as_json, clock, markdown, past, undo_word
+
+VERBS = ("delete", "requeue", "kill", "purge", "pause", "reschedule", "promote")
+RECORD = b"1795219200000 - 0 - - - - - - job\n{}"
+VALUES = (
+    None, True, 0, -1, 1.5, 10**30, 10**4000, float("inf"), float("nan"), "", "x", "\udcff", "\ud800", "mail", "ready",
+    [], {}, [[]], [None],
+    [["a"] * 8], [["a", "", "", "", "", "", "", {}]], {"body": 1}, [["a", "ready", "1", RECORD.decode(), "", "", "",
+    {}]],
+    [["a", "ready", "nan", "x", "", "", "", {"id": "x", "priority": None}]], [["a", "ready", ""]], "\x1b[2J", "../../x",
+)  # fmt: skip
+
+
+def records(folder: Path) -> list[bytes]:
+    """Whole undo records, as several verbs leave them."""
+    made = []
+    for verb in VERBS:
+        file = kept.File(folder, verb, "native", "mail", "", "somebody@here")
+        rows = [Row(b"%d\xff" % at, "ready", "1e12", RECORD, b"\x00" * 9, b"", b"[]") for at in range(3)]
+        rows.append(Row(b"held", "dead", "5", RECORD, put={"id": b"x", "priority": 3}))
+        file.rows(rows)
+        file.left({row.id: Left("ready", b"") for row in rows[:2]}, [rows[0]], [rows[2].id])
+        kept.mark_back(folder, file.name, [rows[1].id])
+        made.append(file.path.read_bytes())
+        file.path.unlink()
+    return made
+
+
+def damaged(source: random.Random, whole: bytes) -> bytes:
+    """A file with bytes, values, or lines changed; torn; or not a file of ours at all."""
+    kind = source.randrange(6)
+    if kind == 0:
+        return whole[: source.randrange(len(whole) + 1)]
+    if kind == 1:
+        return fuzzing.damaged(source, whole)
+    if kind == 2:
+        return source.choice(fuzzing.BYTES) + b"\n" + source.randbytes(source.randrange(30))
+    lines = whole.splitlines()
+    at = source.randrange(len(lines))
+    if kind == 3:
+        lines[at] = source.choice(fuzzing.BYTES)
+    elif kind == 4:
+        lines.insert(at, source.choice(lines))
+    else:
+        lines[at] = json.dumps(_changed(source, json.loads(lines[at]))).encode()
+    return b"\n".join(lines)
+
+
+def _changed(source: random.Random, value: object) -> object:
+    """The same with one value somewhere in it replaced, or gone."""
+    if isinstance(value, dict | list) and value and source.random() < 0.8:
+        names = list(value) if isinstance(value, dict) else range(len(value))
+        at = source.choice(list(names))
+        made = dict(value) if isinstance(value, dict) else dict(enumerate(value))
+        if source.random() < 0.1:
+            del made[at]
+        else:
+            made[at] = _changed(source, made[at])
+        return made if isinstance(value, dict) else list(made.values())
+    return source.choice(VALUES)
+
+
+def is_refused(engine: Engine, folder: Path, name: str) -> bool:
+    """Takes a record back, if it can be."""
+    try:
+        for outcomes in revert.reverted(engine, folder, name):
+            assert all(outcome.text for outcome in outcomes)
+    except RqtuiError as error:
+        assert str(error)
+        return True
+    return False
+
+
+@fuzzing.forms(400)
+def test_a_torn_or_hostile_undo_record_is_a_sentence(cases: int, tmp_path: Path, client: Redis) -> None:
+    folder = tmp_path / "undo"
+    whole = records(folder)
+    engine = with_layouts(client, [layouts.make("native"), layouts.make("safe_pop:queue=mail")])
+    client.hset(NATIVE_KEYS["meta"], mapping={"version": 1})
+    with fuzzing.figures("undo records", cases) as seen:
+        for number in range(cases):
+            source = random.Random(f"undo {number}")
+            name = source.choice(("1-delete-a", "²-x", "x", "9" * 30, "-"))
+            path = folder / f"{name}.jsonl"
+            raw = damaged(source, source.choice(whole))
+            path.write_bytes(raw)
+            try:
+                assert name in kept.names(folder)
+                seen["refused" if is_refused(engine, folder, name) else "read"] += 1
+            except Exception as error:
+                raise AssertionError(f"record {number} {raw[:300]!r}: {error!r}") from error
+            finally:
+                path.unlink()
+
+
+def journal(folder: Path) -> bytes:
+    """A journal of three operations, of which one was taken back."""
+    made = Journal(folder, "redis://u:p@h/0", "prod")
+    made.note("delete", "mail", "native", [b"a\xff", b"b"], {"deleted": 2}, undo=["1-delete-a"], others=["x"])
+    made.note("pause", "mail", "native", error="no")
+    made.note("kill", "mail", "safe_pop", [b"c"], {"dead": 1}, undo=["2-kill-b", "3-kill-c"])
+    made.undone("1-delete-a")
+    return (folder / FILE).read_bytes()
+
+
+@fuzzing.forms(400)
+def test_a_torn_or_hostile_journal_shows_what_of_it_can_be_read(cases: int, tmp_path: Path) -> None:
+    whole = journal(tmp_path)
+    with fuzzing.figures("journals of operations", cases) as seen:
+        for number in range(cases):
+            source = random.Random(f"journal {number}")
+            raw = damaged(source, whole)
+            (tmp_path / FILE).write_bytes(raw)
+            try:
+                found = past(tmp_path)
+                json.dumps(as_json(found))
+                for each in found:
+                    assert undo_word(each) and clock(each.at_ms) and isinstance(each.words() + each.where, str)
+                assert all(letter in string.printable or letter.isprintable() for letter in markdown(found))
+            except Exception as error:
+                raise AssertionError(f"journal {number} {raw[:400]!r}: {error!r}") from error
+            seen[f"{len(found)} operations"] += 1
+
+
+def test_lines_that_are_whole_are_read_beside_those_that_are_not(tmp_path: Path) -> None:
+    whole = journal(tmp_path)
+    (tmp_path / FILE).write_bytes(b'{"at_ms": "yesterday"}\n[1]\n' + b"[" * 90_000 + b"\n" + whole + b'{"undone": "2-k')
+    assert Counter(each.verb for each in past(tmp_path)) == {"delete": 1, "pause": 1, "kill": 1}

@@ -1,0 +1,139 @@
+"""Every reader of every layout, over databases that nobody should have: it answers, in words, and it writes nothing.
+
+Counts, pages of each place, single jobs, workers, findings, events and minutes are read as the screen and the command
+line read them, and what was read is put into their rows, documents and metrics. Only errors of ours may come out.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+
+import fuzz_worlds
+import fuzzing
+import pytest
+from fuzz_worlds import SUBJECTS
+from hostile import harm
+from redis import Redis
+from systems import SYSTEMS
+
+from rqtui import layouts
+from rqtui.commands import documents
+from rqtui.engine import Engine, with_layouts
+from rqtui.errors import RqtuiError
+from rqtui.filters import parse
+from rqtui.layout import Layout
+from rqtui.metrics import exposition
+from rqtui.model import Focus, Job, PageWish, Ref, Snapshot
+from rqtui.reports import errors, events, stats
+from rqtui.reports import jobs as documents_of_jobs
+from rqtui.tui import columns, copies, display
+
+QUEUES = {"native": ("native", "mail"), **{system.layout: (system.spec, system.queue) for system in SYSTEMS}}
+EVERYTHING = parse("a !zz")
+
+
+def opened(client: Redis, layout: str) -> tuple[Engine, Ref]:
+    """An engine on that system, and the queue that the databases hold."""
+    spec, queue = QUEUES[layout]
+    return with_layouts(client, [layouts.make(spec)]), Ref(layout, queue)
+
+
+def look(engine: Engine, ref: Ref, source: random.Random, ids: list[bytes]) -> None:
+    """One look as the screen takes it, at everything there is."""
+    layout = engine.layouts[ref.layout]
+    wishes = tuple(
+        PageWish(
+            ref, place.name, source.choice((0, 0, -1, 1, 7)), source.choice((1, 3, 50)), source.choice((0, 10, 4096))
+        )
+        for place in layout.places
+    )
+    asks = [ask for ask in (layout.workers_ask(ref.queue), layout.inspect_ask(ref.queue)) if ask and ask.calls]
+    if events.has_events(layout):
+        asks.append(events.feed_ask(layout, ref.queue, source.choice(("", "1-1", "0-0")), limit=5))
+    if stats.has_stats(layout):
+        asks.append(stats.history_ask(layout, ref.queue))
+    try:
+        found = engine.snapshot(Focus((ref,), wishes, (ref, source.choice(ids)), asks=tuple(asks)))
+    except RqtuiError:
+        return
+    use(found, layout, source)
+
+
+def use(found: Snapshot, layout: Layout, source: random.Random) -> None:
+    """What was read, as it is shown, printed, searched and exported."""
+    for answer in found.answers:
+        assert not isinstance(answer, Exception) or isinstance(answer, RqtuiError), answer
+        if isinstance(answer, events.Feed):
+            sorted(event.order for event in answer.events)
+        if isinstance(answer, stats.History):
+            stats.per_minute([answer], found.taken_ms - 3_600_000, found.taken_ms)
+    for queue in found.queues:
+        json.dumps(documents.queue(queue))
+        for finding in queue.findings:
+            json.dumps(documents.finding(finding, "words"))
+    exposition(found, 0.1)
+    jobs = [job for page in found.pages for job in page.jobs]
+    for job in [*jobs[:6], *([found.job] if found.job else [])]:
+        show(job, found.taken_ms)
+    if jobs:
+        job = source.choice(jobs)
+        copies.as_json([job], copies.Source(layout, job.queue, "redis://localhost"))
+        copies.redis_cli([job], copies.Source(layout, job.queue, "redis://localhost"))
+
+
+def show(job: Job, now_ms: int) -> None:
+    """One job in a row, a document, a filter, a group of errors."""
+    row = columns.row(job, now_ms, 16, tuple(name for name in columns.NAMES if name != "id"))
+    assert not harm("".join(copies._words(cell) for cell in row.cells), "")
+    document = documents_of_jobs.job(job)
+    json.dumps([document, documents_of_jobs.history(job)])
+    EVERYTHING(job)
+    errors.message(job)
+    for name in ("enqueued_at_ms", "due_at_ms", "reserved_at_ms", "deadline_at_ms"):
+        assert document[name] is None or isinstance(document[name], int), name
+        display.moment(document[name])
+        display.age(document[name])
+    for attempt in job.history:
+        display.duration(attempt.end_ms - attempt.start_ms)
+        display.moment(attempt.start_ms)
+
+
+def rounds(layout: str, client: Redis, cases: int) -> Iterator[tuple[int, random.Random, list[bytes]]]:
+    """Databases planted one after the other, with ids to ask for."""
+    found = fuzz_worlds.seeds(layout, client)
+    known = fuzz_worlds.words(found)
+    ids = [word for word in known if 0 < len(word) < 60]
+    for number in range(cases):
+        source = random.Random(f"{layout} {number}")
+        world = fuzz_worlds.damage(source, source.choice(found).world, known)
+        standing = [field for value in world.values() if isinstance(value, dict) for field in value if field] or ids
+        fuzz_worlds.plant(client, world)
+        yield number, source, ids if source.random() < 0.1 else standing
+
+
+@fuzzing.forms(150)
+@pytest.mark.parametrize("layout", SUBJECTS)
+def test_whatever_the_keys_hold_every_reader_answers_and_writes_nothing(layout: str, cases: int, client: Redis) -> None:
+    faults: dict[str, str] = {}
+    with fuzzing.figures(f"readers of {layout}", cases) as seen:
+        for number, source, ids in rounds(layout, client, cases):
+            engine, ref = opened(client, layout)
+            before = client.info("persistence")["rdb_changes_since_last_save"]
+            try:
+                look(engine, ref, source, ids)
+            except Exception as error:
+                place = error.__traceback__
+                while place is not None and place.tb_next is not None:
+                    place = place.tb_next
+                where = f"{place.tb_frame.f_code.co_filename}:{place.tb_lineno}" if place else ""
+                faults.setdefault(
+                    f"{type(error).__name__} {where}",
+                    f"database {number}: {type(error).__name__}: {error!s:.200} at {where}",
+                )
+                seen["crashes"] += 1
+            wrote = client.info("persistence")["rdb_changes_since_last_save"] - before
+            if wrote:
+                faults.setdefault("wrote", f"database {number}: it wrote {wrote} times")
+    assert not faults, f"{len(faults)} faults:\n" + "\n".join(faults.values())

@@ -1,0 +1,96 @@
+"""What is typed in the palette: what it offers commands no terminal, and its words take an argument or refuse it.
+
+No line ends the screen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+
+import fuzzing
+import hostile
+from redis import Redis
+from screens import NARROW, Screen, screen
+from textual.command import DiscoveryHit, Hit
+from textual.content import Content
+
+from rqtui.client import Queue
+from rqtui.errors import RqtuiError
+from rqtui.tui.palette import Commands
+
+LEADS = (
+    "interval ",
+    "filter ",
+    "queue ",
+    "view ",
+    "theme ",
+    "profile ",
+    "INTERVAL ",
+    "delete",
+    "",
+    " ",
+    ":",
+    "filter err:/",
+    "filter !",
+)
+PAUSE = 50  # cases between two looks at the screen
+
+
+def typed(source: random.Random) -> str:
+    """A line in the palette."""
+    raw = b" ".join(fuzzing.value(source) for _ in range(source.randrange(3)))
+    return source.choice(LEADS) + raw.decode("utf-8", "surrogateescape")[:200]
+
+
+async def search(it: Screen, text: str) -> int:
+    """What is offered for a line."""
+    offered = 0
+    commands = Commands(it.app.screen)
+    async for hit in commands.search(text) if text else commands.discover():
+        assert isinstance(hit, Hit | DiscoveryHit)
+        shown = hit.prompt.plain if isinstance(hit.prompt, Content) else str(hit.prompt)
+        assert not hostile.harm(shown, ""), (text, shown)
+        offered += 1
+    return offered
+
+
+def said(it: Screen, text: str, seen: Counter[str]) -> None:
+    """Runs the word that was typed, where it has an argument that is none of its choices: those open other views."""
+    name, _, argument = text.strip().partition(" ")
+    word = next((word for word in it.app.words() if word.name == name and name not in ("url", "profile")), None)
+    if word is None or not argument.strip() or argument.strip() in word.choices():
+        seen["no word"] += 1
+        return
+    try:
+        word.run(argument.strip())
+        seen["done"] += 1
+    except RqtuiError as error:
+        assert str(error)
+        seen["refused"] += 1
+
+
+async def type_all(url: str, cases: int, seen: Counter[str]) -> None:
+    """All lines into one screen, with a hostile queue under the cursor."""
+    async with screen(url, NARROW, read_only=True) as it:
+        await it.until_shown("mail")
+        for number in range(cases):
+            text = typed(random.Random(f"palette {number}")).strip()  # as the toolkit hands it on
+            try:
+                seen["offered"] += await search(it, text)
+                said(it, text, seen)
+            except Exception as error:
+                raise AssertionError(f"line {number} {text!r}: {error!r}") from error
+            if number % PAUSE == 0:
+                await it.pilot.pause()
+                assert it.app.is_running
+        it.app.view.hold_filter("") if it.app.view else None
+        await it.until_refreshed()
+
+
+@fuzzing.forms(150)
+def test_whatever_is_typed_in_the_palette_is_taken_or_refused(cases: int, client: Redis, url: str) -> None:
+    Queue("mail", url).put(b"{}", id="a")
+    with fuzzing.figures("palette", cases) as seen:
+        asyncio.run(type_all(url, cases, seen))

@@ -1,0 +1,143 @@
+"""Every script of every layout, called with what nobody should send, in databases that nobody should have.
+
+Whatever the keys hold and the arguments say, a script gives an answer of its header, or an error of its own words or
+WRONGTYPE; it never runs into an error of Lua, and where it says that it failed, it wrote nothing. What was written is
+told by the server itself: `rdb_changes_since_last_save` counts every change.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import fuzz_worlds
+import fuzzing
+import keyspace
+import pytest
+from fuzz_worlds import SUBJECTS, Seed
+from keyspace import Stream, Zset
+from redis import Redis
+
+from rqtui.errors import ScriptError
+from rqtui.scripts import Call
+
+CALLS = 50  # in one database, one after the other
+OTHERS: dict[str, object] = {  # keys of other programs, one of each type
+    "another:string": "9",
+    "another:list": ["a", "1"],
+    "another:set": {"a", "1"},
+    "another:hash": {"a": "1", "version": "nan", "1": "a b c d e f g h"},
+    "another:zset": Zset({"a": float("inf"), "1": -1.5}),
+    "another:stream": Stream([("1-1", {"verb": "\x1b"})]),
+}
+NAMES = (*(name.encode() for name in OTHERS), b"nowhere", b"\xff{")
+OF_LUA = re.compile(r"user_script:|attempt to |bad argument|stack traceback|timed out|Timeout")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One call, raw."""
+
+    seed: Seed
+    keys: tuple[bytes, ...]
+    argv: tuple[bytes, ...]
+
+    def command(self) -> tuple[bytes | str | int, ...]:
+        """By digest, and so that a read-only script cannot write."""
+        name = "EVALSHA_RO" if self.seed.script.read_only else "EVALSHA"
+        return (name, self.seed.script.sha, len(self.keys), *self.keys, *self.argv)
+
+    def call(self) -> Call:
+        """As the client made it, to read its answer."""
+        script = self.seed.script
+        rows = (len(self.argv) - len(script.args)) // len(script.each) if script.each else 0
+        return Call(script, list(self.keys), list(self.argv), rows)
+
+
+def case(source: random.Random, found: tuple[Seed, ...], known: tuple[bytes, ...]) -> Case:
+    """A call that works, with damage to its keys and arguments."""
+    seed = source.choice(found)
+    keys, argv = list(seed.keys), list(seed.argv)
+    if source.random() < 0.2:  # not the key of another role: of the same type, that is no damage a script could see
+        keys[source.randrange(len(keys))] = source.choice(NAMES)
+    for _ in range(source.choice((0, 1, 1, 1, 2, 3))):
+        at = source.randrange(len(argv) + 1)
+        kind = source.random()
+        if kind < 0.75 and at < len(argv):
+            old = argv[at]
+            argv[at] = fuzzing.damaged(source, old) if source.random() < 0.3 else fuzzing.value(source, known)
+        elif kind < 0.85:
+            del argv[at:]
+        elif kind < 0.95:
+            argv.insert(at, fuzzing.value(source, known))
+        else:
+            tail = argv[len(seed.script.args) :]
+            argv += tail * source.choice((1, 3, 20_000 // (sum(map(len, tail)) + 10 * len(tail) + 1)))
+    return Case(seed, tuple(keys), tuple(argv))
+
+
+def rounds(layout: str, client: Redis, cases: int, first: int) -> Iterator[tuple[int, list[Case]]]:
+    """Databases planted one after the other, by number, each with the calls that it shall see."""
+    found = fuzz_worlds.seeds(layout, client)
+    known = fuzz_worlds.words(found)
+    for source_text in {seed.script.source for seed in found}:
+        client.script_load(source_text)
+    for number in range(first, first + -(-cases // CALLS)):
+        source = random.Random(f"{layout} {number}")
+        world = fuzz_worlds.damage(source, source.choice(found).world, known)
+        fuzz_worlds.plant(client, world)
+        keyspace.plant(client, OTHERS)
+        yield number, [case(source, found, known) for _ in range(CALLS)]
+
+
+def changes(info: dict[str, object]) -> int:
+    """How many changes the server counted so far."""
+    return int(str(info["rdb_changes_since_last_save"]))
+
+
+def faults(client: Redis, cases: list[Case], seen: Counter[str]) -> Iterator[str]:
+    """Runs the calls, in one round trip; a sentence for each that broke a promise."""
+    pipe = client.pipeline(transaction=False)
+    pipe.info("persistence")
+    for each in cases:
+        pipe.execute_command(*each.command())
+        pipe.info("persistence")
+    said = pipe.execute(raise_on_error=False)
+    for at, each in enumerate(cases):
+        before, reply, after = said[2 * at : 2 * at + 3]
+        if wrong := _wrong(each, reply, changes(after) - changes(before), seen):
+            yield f"{each.seed.script.path} {wrong}\n  KEYS {each.keys}\n  ARGV {_short(each.argv)}"
+
+
+def _wrong(each: Case, reply: object, changed: int, seen: Counter[str]) -> str:
+    if isinstance(reply, Exception):
+        text = str(reply)
+        seen["errors"] += 1
+        if changed:
+            return f"wrote {changed} times and failed: {text}"
+        is_type = "WRONGTYPE" in text or "Operation against a key holding the wrong kind" in text
+        return f"ran into: {text}" if OF_LUA.search(text) and not is_type else ""
+    seen["changed" if changed else "answered"] += 1
+    try:
+        each.call().parse(reply)
+    except ScriptError as error:
+        return f"answered what its header does not declare: {error}"
+    return f"wrote {changed} times, and only reads" if changed and each.seed.script.read_only else ""
+
+
+def _short(argv: tuple[bytes, ...]) -> str:
+    return ", ".join(repr(word if len(word) <= 200 else word[:200] + b"...") for word in argv[:40])
+
+
+@fuzzing.forms(1_500)
+@pytest.mark.parametrize("layout", SUBJECTS)
+def test_no_script_fails_half_way_or_in_words_of_lua(layout: str, cases: int, client: Redis) -> None:
+    found: dict[str, str] = {}
+    with fuzzing.figures(f"scripts of {layout}", cases) as seen:
+        for number, calls in rounds(layout, client, cases, 0):
+            for fault in faults(client, calls, seen):
+                found.setdefault(fault.partition("\n")[0], f"round {number}: {fault}")
+    assert not found, f"{len(found)} faults:\n" + "\n".join(list(found.values())[:40])

@@ -1,0 +1,321 @@
+"""What people type and write: headers of scripts, config files, filters, URLs, key maps, times, whole command lines.
+
+Whatever it is, it is understood or refused with an error of ours: no other exception, no warning on the terminal, and
+never a part of a password in what is said.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import fuzzing
+import hostile
+import pytest
+from hypothesis import strategies as st
+from shell import shell
+
+from rqtui import cli, durations, in_force, layouts, scripts, server
+from rqtui import config as files
+from rqtui.commands import fields
+from rqtui.errors import RqtuiError
+from rqtui.filters import parse as parse_filter
+from rqtui.model import Job, Ref, State
+from rqtui.packed import packed
+from rqtui.reports import events
+from rqtui.reports.jobs import id_bytes
+from rqtui.scripts import load
+from rqtui.tui import keymap
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
+ANY = st.text(max_size=6)  # with surrogates, as bytes that are no text come from a command line
+HOSTILE = [piece for piece in hostile.PIECES if len(piece) < 60]
+NUMBERS = [number.decode("utf-8", "surrogateescape") for number in fuzzing.NUMBERS]
+
+
+def made_of(*pieces: str, other: st.SearchStrategy[str] = TEXT, most: int = 14) -> st.SearchStrategy[str]:
+    """Text put together from these pieces, numbers, hostile ones and any other."""
+    each = st.one_of(st.sampled_from(pieces), st.sampled_from(pieces), st.sampled_from(NUMBERS + HOSTILE), other)
+    return st.lists(each, max_size=most).map("".join)
+
+
+@contextmanager
+def refused_or_not() -> Iterator[None]:
+    """Errors of ours are an answer; a warning of Python, which a terminal would get, is none."""
+    with warnings.catch_warnings(), suppress(RqtuiError):
+        warnings.simplefilter("error")
+        yield
+
+
+# -- headers -----------------------------------------------------------------------------------------------------------
+
+SOURCES = [script.source for folder in ("native", "orizuru", "shared") for script in load(folder).values()]
+HEADER_LINES = sorted({line + "\n" for source in SOURCES for line in source.splitlines() if line.startswith("--")})
+HEADERS = made_of(
+    *HEADER_LINES, "--\n", "-- \n", "\n", "return 'moved'\n", "return {'moved', 1}\n", "-- moves    a -> b | \n",
+    "--[[ x\n",
+    "-- KEYS a zset\n", "-- ARGV each (id bytes", ")", "(", "-- returns each moved (", "local a = KEYS[1]\n", "--",
+    "->", "|", "?",
+    "KEYS[0]", "'", "\"", "[[", "]]", "-- returns  x\n", "-- Put.\n--\n",
+)  # fmt: skip
+
+
+def read_header(text: str) -> None:
+    with refused_or_not():
+        scripts.parse(text, "lua/trials/x.lua")
+
+
+# -- config ------------------------------------------------------------------------------------------------------------
+
+CONFIGS = made_of(
+    "[profiles.a]\n", "[profiles]\n", "[keymap]\n", "[columns]\n", "[redact]\n", "[[profiles]]\n", "[", "]", "\n",
+    " = ", '"', "'''",
+    '"""', "{", "}", ",", "url = ", '"redis://u:p@h/0"\n', '"redis://${HOME}:${NO}@h"\n', "read_only = ", '"always"\n',
+    "true\n", "deny = ",
+    '{ "billing*" = ["delete", "x"] }\n', "guarded = 1\n", "theme = ", '"nord"\n', '"rqtui-dark"\n', "interval = ",
+    '"2s"\n', "nan\n", "-inf\n",
+    "calm = ", "ascii = false\n", "keys = ", '["a", ""]\n', "board = ", '["id", "body.x"]\n', "default_profile = ",
+    '"a"\n', "layouts = ",
+    '["native", "no:x=1"]\n', 'filter = "f,comma"\n', 'quit = "ctrl+"\n', "delete = ", "1979-05-27T07:32:00Z\n", "0x",
+    "1_000\n", "#",
+    "profiles.a.url = 1\n", "a.b.c = 1\n", "\\u0000", "\\U0011ffff", "\t", "badge = ", '"PROD"\n', "[" * 200,
+)  # fmt: skip
+
+
+def read_config(text: str) -> None:
+    with refused_or_not():
+        use(files.read(Path("config.toml"), text))
+
+
+def use(config: files.Config) -> None:
+    assert all(sentence.startswith(f"{config.path}:") for sentence in config.sentences())
+    keymap.checked(config.keymap, config)
+    keymap.theme_problems(config)
+    for name in ["", *config.profiles]:
+        settings = in_force.of_profile(config, name, environ={}).settings
+        assert "hunter2" not in repr(settings.problems)
+        layouts.make_all(settings.layouts)
+
+
+# -- filters -----------------------------------------------------------------------------------------------------------
+
+FILTERS = made_of("id:", "job:", "err:", "body:", "worker:", "!", "/", "\\/", "\\", '"', "'", " ", "[", "[[a]", "(?",
+                  "(?P<a>", ")", "{2}",
+                  "*", "+", "|", "^", "$", "\\b", "\\x", "\\N{", "(?i)", "&&", "~~", "--", "[a--b]", "timeout",
+                  other=ANY)  # fmt: skip
+JOB = Job(
+    b"\xff1",
+    "mail",
+    "native",
+    "dead",
+    State.DEAD,
+    b"",
+    body=b"b\xff{",
+    body_bytes=3,
+    error="Timeout: x",
+    worker="w\udcff",
+)
+EVENT = events.Event(Ref("native", "mail"), 1, 0, "reject", b"\xff1", "w\udcff")
+
+
+def read_filter(text: str) -> None:
+    with refused_or_not():
+        parse_filter(text)(JOB)
+    with refused_or_not():
+        events.matcher(text)(EVENT)
+
+
+# -- URLs --------------------------------------------------------------------------------------------------------------
+
+URLS = made_of("redis://", "rediss://", "unix://", "unix:///tmp/x", "redis:", "//", "/", "@", ":", "?", "#", "&", "=",
+               "[::1]", "[", "]", "%",
+               "%41", "%zz", "localhost", ":6379", "/0", "?db=", "?password=", "?ssl_cert_reqs=", "none",
+               "?socket_timeout=", "?retry=1",
+               "user:", ".", "..", "\\", " ", "xn--", other=ANY)  # fmt: skip
+SECRET = "hunter2"
+PARTS = st.text("ab:/?#@%[]&=. é", max_size=5)
+SECRETS = st.builds(
+    lambda scheme, user, before, after, rest: f"{scheme}://{user}:{before}{SECRET}{after}@{rest}",
+    st.sampled_from(["redis", "rediss", "unix", "REDIS", "http"]), st.text("abé.%", max_size=4), PARTS, PARTS, PARTS,
+)  # fmt: skip
+
+
+def read_url(text: str) -> None:
+    with refused_or_not():
+        server.connect(text)
+    for error in (ConnectionError("no"), OSError(2, "no"), ValueError("no")):
+        server.describe(error, text)
+    server.mask(text)
+
+
+def keep_a_password(text: str) -> None:
+    assert SECRET not in server.mask(text), server.mask(text)
+    try:
+        server.connect(text)
+    except RqtuiError as error:
+        assert SECRET not in str(error), str(error)
+
+
+# -- words of a command line -------------------------------------------------------------------------------------------
+
+DURATIONS = made_of("ms", "s", "m", "h", "d", ".", "..", " ", "-", "+", "1", "30", "1e5", "0", other=ANY)
+IDS = made_of("base64:", "QQ==", "=", "Q", "\\x", "$'", other=ANY)
+SPECS = made_of("native", "orizuru", "safe_pop", "redisched", "timeout_sets", "dispatcher", ":", ",", "=", "source",
+                "queue", "timeout_s=", "topic=",
+                "unit=", "ms", "ttr_ms=", "silent_ms=", "ready=", "delayed=", "todos=", "lock_ms=", "prefix=",
+                "items=", other=ANY)  # fmt: skip
+SETS = made_of(
+    "ttr_ms=",
+    "ttr=",
+    "priority=",
+    "delay_ms=",
+    "delay=",
+    "due_ms=",
+    "max_attempts=",
+    "=",
+    "-",
+    "1",
+    "5m",
+    "yes",
+    "force=",
+    other=ANY,
+)
+VERBS = [script for name in ("native", "safe_pop", "orizuru") for script in load(name).values()]
+
+
+def read_duration(text: str) -> None:
+    for read in (durations.parse, durations.parse_range):
+        with refused_or_not():
+            read(text)
+
+
+def read_id(text: str) -> None:
+    with refused_or_not():
+        id_bytes(text)
+    with refused_or_not():
+        packed(text.encode("utf-8", "surrogatepass"))
+
+
+def read_spec(text: str) -> None:
+    with refused_or_not():
+        made = layouts.make(text)
+        for queue in [*made.named(), text]:
+            with refused_or_not():
+                made.keys(queue)
+                made.queue_ask(queue)
+                made.words(queue)
+
+
+def read_field(text: str) -> None:
+    for script in VERBS[::3]:
+        with refused_or_not():
+            fields.form_of(script, [text])
+
+
+WISHES = st.dictionaries(
+    st.one_of(st.sampled_from(sorted(keymap.names())), TEXT),
+    made_of("d", "D", "ctrl+", "shift+", ",", "comma", "enter", "escape", "f1", "+", " ", "é", most=6),
+    max_size=4,
+)
+
+
+def read_keys(wishes: dict[str, str]) -> None:
+    made = keymap.checked(wishes, files.Config(Path("config.toml")))
+    taken = [key for keys in made.keymap.values() for key in keys.split(",")]
+    assert all(taken) and len(made.keymap) + len(made.problems) >= min(1, len(wishes))
+
+
+FUZZERS: dict[str, tuple[st.SearchStrategy[object], Callable[..., None]]] = {
+    "headers of scripts": (HEADERS, read_header),
+    "config": (CONFIGS, read_config),
+    "filters": (FILTERS, read_filter),
+    "URLs": (URLS, read_url),
+    "passwords in URLs": (SECRETS, keep_a_password),
+    "durations": (DURATIONS, read_duration),
+    "ids and bodies": (IDS, read_id),
+    "layouts and queues": (SPECS, read_spec),
+    "fields of a verb": (SETS, read_field),
+    "keymap": (WISHES, read_keys),
+}
+
+
+@fuzzing.forms(120)
+@pytest.mark.parametrize("fuzzer", FUZZERS)
+def test_whatever_is_typed_is_understood_or_refused_in_words(fuzzer: str, cases: int) -> None:
+    strategy, read = FUZZERS[fuzzer]
+    with fuzzing.figures(fuzzer, cases):
+        fuzzing.try_all(cases, strategy, read)
+
+
+# -- files of any bytes ------------------------------------------------------------------------------------------------
+
+
+@fuzzing.forms(100)
+def test_a_config_file_of_any_bytes_is_told_in_sentences(cases: int, tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    raw = st.lists(
+        st.one_of(CONFIGS.map(lambda text: text.encode("utf-8", "surrogatepass")), st.binary(max_size=8)), max_size=4
+    )
+
+    def read(parts: list[bytes]) -> None:
+        path.write_bytes(b"".join(parts))
+        with refused_or_not():
+            use(files.find(str(path), {}))
+
+    with fuzzing.figures("config files of bytes", cases):
+        fuzzing.try_all(cases, raw, read)
+
+
+# -- whole command lines -----------------------------------------------------------------------------------------------
+
+COMMANDS = ("acl", "act", "check", "config", "errors", "events", "health", "jobs", "kinds", "layouts", "loops",
+            "metrics",
+            "migrate", "operations", "put", "redis", "show", "snapshot", "stats", "undo", "workers")  # fmt: skip
+WORDS = ("--place", "--filter", "--all", "--limit", "--token", "--force", "--set", "--dry-run", "--rate", "--yes",
+         "--json", "--repair", "--example",
+         "--cursor", "--id", "--name", "--delay", "--due", "--priority", "--ttr", "--backoff", "--keep", "--lines",
+         "--raw", "--reveal", "--body",
+         "--minutes", "--list", "--markdown", "--layout", "--profile", "--user", "--redis6", "--help", "--", "-",
+         "mail", "native:mail", "ready",
+         "dead", "delete", "purge", "viewer", "worker", "safe_pop:queue=x", "1", "base64:QQ==", "5m", "2030-01-01",
+         "redis://127.0.0.1:1")  # fmt: skip
+LINES = st.builds(
+    lambda command, words: [*command, *words],
+    st.one_of(
+        st.sampled_from(COMMANDS).map(lambda name: [name]),
+        made_of(*COMMANDS, "redis:", "://", other=ANY, most=3).map(lambda word: [word, "x"]),
+    ),
+    st.lists(
+        st.one_of(
+            st.sampled_from(WORDS), st.sampled_from(WORDS), made_of("mail", "-", "=", ":", "/", other=ANY, most=4)
+        ),
+        max_size=6,
+    ),
+)
+
+
+@fuzzing.forms(150)
+def test_every_command_line_ends_with_a_declared_code_and_changes_nothing_where_it_may_not(
+    cases: int, client: object, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import typer
+    from redis import Redis
+
+    assert isinstance(client, Redis)
+    command = typer.main.get_command(cli.application())
+    monkeypatch.setattr(cli, "application", lambda: command)  # made once: that is most of the time
+    client.hset("rqtui:{mail}:meta", "version", 1)
+    before = client.info("persistence")["rdb_changes_since_last_save"]
+
+    def run(line: list[str]) -> None:
+        words = [word.replace("\x00", "") for word in line]  # no argument of a program holds one
+        ran = shell(url, "--read-only", *words)
+        assert ran.code in (0, 1, 2, 3), ran
+        assert "Traceback" not in ran.err and "should not happen" not in ran.err, ran.err
+        assert not hostile.harm(ran.err), (hostile.harm(ran.err), ran.err)
+        assert client.info("persistence")["rdb_changes_since_last_save"] == before
+
+    with fuzzing.figures("command lines", cases):
+        fuzzing.try_all(cases, LINES, run)

@@ -1,0 +1,168 @@
+"""Ids, names, bodies and errors of strangers command nothing: no terminal, spreadsheet, page, parser or server."""
+
+from __future__ import annotations
+
+import base64
+import random
+import re
+import shlex
+
+import hostile
+import pytest
+from redis import Redis
+from shell import shell
+
+from rqtui import layouts, metrics
+from rqtui.client import Queue
+from rqtui.model import Job, Snapshot, State
+from rqtui.model import Queue as Seen
+from rqtui.operations import Operation, as_json, markdown
+from rqtui.tui import clipboard, copies
+from rqtui.tui.rows import Column, Row
+
+FORMULAS = ("=1+2", "+1+2", "-2+3+cmd|' /C calc'!A0", "@SUM(1)", "\t=1+2", "\r=1+2", "＝1+2", '=HYPERLINK("http://x")')
+MARKDOWN = (
+    "a|b", "[x](javascript:alert(1))", "<img src=x onerror=alert(1)>", "![x](http://e.x/p.png)", "`x`", "**x**", "# x",
+    "http://evil.example/x", "www.evil.example", "me@evil.example", "&lt;b&gt;", "- x", "1. x", "+ x", "$x$", "~~x~~",
+    "a\nb", "a\r\n# b", "\x1b[2J", "\u202e|",
+)  # fmt: skip
+
+
+def _job(id: bytes, **given: object) -> Job:
+    return Job(id, "mail", "native", "dead", State.DEAD, id, **given)  # type: ignore[arg-type]
+
+
+# Spreadsheets ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", FORMULAS)
+def test_a_copied_list_has_no_cell_that_a_spreadsheet_calculates(text: str) -> None:
+    columns = (Column("id", "id", 10), Column("job", "job", 10))
+    copied = copies.rows(columns, [Row("1", (text, "plain"))]).data.decode()
+    lines = copied.split("\n")
+    assert len(lines) == 2 and [line.count("\t") for line in lines] == [1, 1]
+    assert lines[1][0] in "'⇥␍" and lines[1].endswith("\tplain")
+
+
+@pytest.mark.parametrize("figure", ["-3", "+1.5", "-56.9y", "-3.5 ms", "12"])
+def test_a_figure_is_copied_as_it_is(figure: str) -> None:
+    assert copies.rows((Column("n", "n", 5),), [Row("1", (figure,))]).data.decode() == f"n\n{figure}"
+
+
+# Markdown -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", MARKDOWN)
+def test_a_page_of_operations_shows_data_letter_by_letter(text: str) -> None:
+    plain = Operation(1, "who", "delete", "queue", "native", (b"id",), 1, {"word": 1}, "error")
+    made = Operation(1, text, text, text, "native", (text.encode(),), 1, {text: 1}, text, profile=text, url=text)
+    page, expected = markdown([made]), markdown([plain])
+    assert hostile.harm(page) == ""
+    assert page.count("\n") == expected.count("\n"), "no line was added"
+    [row] = [line for line in page.split("\n") if line.startswith("| ") and "native:" in line]
+    assert len(re.findall(r"(?<!\\)\|", row)) == 8, row  # seven cells
+    for mark in ("<", "`", "](", "**", "http://", "www.", "~~", "&"):
+        assert not re.search(r"(?<!\\)" + re.escape(mark), page), (mark, page)
+    assert not re.search(r"^\* (?:[-+=#]|\d+[.)])", page, re.MULTILINE), page
+    assert as_json([made])["operations"][0]["ids"] == [text]
+
+
+# Prometheus -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_queue_name_cannot_add_a_label_or_a_line_to_the_metrics() -> None:
+    names = ['a"} 1\nevil{x="', "a\\", 'b"', "c\n# TYPE evil gauge", "d\x1b[2J", "e\u2028f", "{}", "\udcff"]
+    text = metrics.exposition(Snapshot(taken_ms=1, queues=tuple(Seen(name, "native") for name in names)), 0.1)
+    assert hostile.harm(text) == ""
+    label = r'[a-z_]+="(?:[^"\\\n]|\\[\\"n])*"'
+    line = re.compile(rf"rqtui_[a-z_]+(?:\{{{label}(?:,{label})*\}})? [-+0-9.e]+|# (?:HELP|TYPE) rqtui_.*")
+    for each in text.splitlines():
+        assert line.fullmatch(each), each
+    assert "evil{" not in re.sub(label, "", text)
+
+
+# Clipboards and terminals ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("environ", [{}, {"STY": "1.screen"}])
+def test_what_is_copied_cannot_end_the_sequence_that_carries_it(environ: dict[str, str]) -> None:
+    source = random.Random(1)
+    for _ in range(50):
+        data = hostile.body(source) + b"\x07\x1b\\\x1b]0;owned\x07"
+        sent: list[str] = []
+        clipboard.send(data, sent.append, environ)
+        whole = "".join(sent).replace("\x1bP", "").replace("\x1b\\", "") if environ else "".join(sent)
+        carried = re.fullmatch(r"\x1b\]52;c;([A-Za-z0-9+/=]*)\x07", whole)
+        assert carried and base64.b64decode(carried[1]) == data
+
+
+def test_nothing_names_the_window_of_the_terminal() -> None:
+    from shell import ROOT
+
+    for path in (
+        each for each in (ROOT / "rqtui").rglob("*.py") if each.name != "bodies.py"
+    ):  # the demo's hostile jobs
+        assert not re.search(r"(?:\\x1b|\\033|\\e)\][012];", path.read_text("utf-8")), path
+
+
+def test_a_copied_redis_cli_line_is_one_command_of_a_shell() -> None:
+    source = random.Random(2)
+    for number in range(200):
+        id = hostile.id(source, number)
+        for odd in (id, b"$(touch x)", b"`x`", b"a;b", b"a\nb", b"'\"", b"-h"):
+            made = copies.redis_cli([_job(odd)], copies.Source(layouts.make("native"), "mail", "redis://host")).decode()
+            assert "\n" not in made and hostile.harm(made) == ""
+            words = shlex.split(made)
+            assert words[0] == "redis-cli" and words[-3:-1] in (
+                ["HGET", "rqtui:{mail}:jobs"],
+                ['"HGET"', '"rqtui:{mail}:jobs"'],
+            )
+
+
+def test_copied_python_puts_the_same_bytes_and_nothing_else() -> None:
+    import ast
+
+    source = random.Random(3)
+    for number in range(100):
+        job = _job(hostile.id(source, number), name=hostile.text(source), body=hostile.body(source))
+        made = copies.python([job], copies.Source(layouts.make("native"), "mail", "redis://h")).decode()
+        tree = ast.parse(made)
+        assert made.isascii() and len(tree.body) == 3, made
+        call = tree.body[2].value  # type: ignore[attr-defined]
+        assert ast.literal_eval(call.args[0]) == job.body
+
+
+# The server -----------------------------------------------------------------------------------------------------------
+
+
+def test_neither_lua_nor_the_protocol_can_be_injected(client: Redis, url: str) -> None:
+    client.set("bystander", "x")
+    queue = Queue("mail", client)
+    odd = (
+        "\r\n*1\r\n$8\r\nFLUSHALL\r\n", "'); redis.call('FLUSHALL') --", "]] redis.call('FLUSHALL')", "\\r\\nFLUSHALL",
+        '"}; redis.call("FLUSHALL"); x={"', "%s%d%1", "a b", "\x00",
+    )  # fmt: skip
+    for number, text in enumerate(odd):
+        queue.put(text.encode(), id=f"{number}{text}", name=text if text.isprintable() else "")
+    held = queue.reserve(len(odd), worker=odd[1])
+    assert {job.id for job in held} == {f"{number}{text}" for number, text in enumerate(odd)}
+    for job in held:
+        job.reject(job.id, final=True)
+    for words in (("jobs", "mail", "dead"), ("errors", "mail"), ("show", "mail", f"0{odd[0]}"), ("workers", "mail")):
+        ran = shell(url, *words)
+        assert ran.code == 0 and hostile.harm(ran.out + ran.err) == "", words
+    for bad in ("ma{il", "mail\r\n", "a b", "\x00"):
+        assert shell(url, "put", bad, "1").code == 2
+    assert client.get("bystander") == b"x" and client.zcard("rqtui:{mail}:dead") == len(odd)
+
+
+def test_completion_offers_nothing_that_came_from_redis(
+    client: Redis, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Queue("$(touch-trap)", client).put(1)
+    for shape, words in (("complete_bash", "rqtui jobs "), ("complete_zsh", "rqtui act "), ("complete_fish", "rqtui ")):
+        monkeypatch.setenv("_RQTUI_COMPLETE", shape)
+        monkeypatch.setenv("COMP_WORDS", words)
+        monkeypatch.setenv("COMP_CWORD", "2")
+        monkeypatch.setenv("_TYPER_COMPLETE_ARGS", words)
+        assert "touch-trap" not in shell(url).out

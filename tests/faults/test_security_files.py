@@ -1,0 +1,134 @@
+"""What is kept on the disk of the machine is its owner's alone, also where somebody was there before."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+from redis import Redis
+from shell import shell
+
+from rqtui import operations
+from rqtui.client import Queue
+from rqtui.operations import Journal, Operation, add, export, own_folder
+from rqtui.tui import clipboard
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.fixture(autouse=True)
+def open_umask() -> object:
+    """The widest: what is narrow then is narrow on purpose."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def test_a_change_leaves_files_and_folders_that_only_their_owner_may_read(
+    client: Redis, url: str, state_folder: Path
+) -> None:
+    Queue("mail", client).put({"secret": 1}, id="one")
+    assert shell(url, "act", "delete", "mail", "one", "--yes").code == 0
+    found = {path for path in (state_folder, *state_folder.rglob("*"))}
+    assert {path.name for path in found} >= {"operations.jsonl", "undo"} and len(found) >= 4
+    for path in found:
+        assert mode(path) == (0o700 if path.is_dir() else 0o600), path
+
+
+def test_files_and_folders_that_were_there_with_wider_rights_lose_them(
+    client: Redis, url: str, state_folder: Path
+) -> None:
+    (state_folder / "undo").mkdir(parents=True)
+    (state_folder / operations.FILE).write_text("")
+    for path, wide in ((state_folder, 0o755), (state_folder / "undo", 0o777), (state_folder / operations.FILE, 0o644)):
+        path.chmod(wide)
+    Queue("mail", client).put(1, id="one")
+    assert shell(url, "act", "delete", "mail", "one", "--yes").code == 0
+    assert mode(state_folder) == mode(state_folder / "undo") == 0o700
+    assert mode(state_folder / operations.FILE) == 0o600
+
+
+def _link(path: Path, victim: Path) -> None:
+    path.symlink_to(victim)
+
+
+def _hard_link(path: Path, victim: Path) -> None:
+    path.hardlink_to(victim)
+
+
+def _pipe(path: Path, victim: Path) -> None:
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize("planted", [_link, _hard_link, _pipe])
+def test_what_somebody_planted_in_place_of_the_journal_is_not_written_to(tmp_path: Path, planted: object) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    victim.chmod(0o644)
+    folder = tmp_path / "kept"
+    own_folder(folder)
+    planted(folder / operations.FILE, victim)  # type: ignore[operator]
+    journal = Journal(folder)
+    journal.note("delete", "mail", "native", [b"one"])
+    assert victim.read_text() == "mine" and mode(victim) == 0o644
+    assert "cannot be written" in journal.problem
+
+
+def test_a_new_file_is_never_written_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "victim")
+    with pytest.raises(OSError, match="File exists"):
+        add(tmp_path / "link", b"x", is_new=True)
+    assert not (tmp_path / "victim").exists()
+
+
+def test_a_folder_that_all_share_keeps_its_rights_and_holds_no_journal(tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    journal = Journal(shared)
+    journal.note("delete", "mail", "native", [b"one"])
+    assert "not a folder of this user alone" in journal.problem
+    assert mode(shared) == 0o1777 and list(shared.iterdir()) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_a_folder_of_somebody_else_is_not_written_to(tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    os.chown(theirs, 12345, 12345)
+    journal = Journal(theirs)
+    journal.note("delete", "mail", "native", [b"one"])
+    assert journal.problem and list(theirs.iterdir()) == []
+
+
+def test_without_a_safe_place_for_undo_nothing_is_written_and_that_is_said(
+    client: Redis, url: str, state_folder: Path, tmp_path: Path
+) -> None:
+    state_folder.mkdir()
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    (state_folder / "undo").symlink_to(shared)
+    Queue("mail", client).put(1, id="one")
+    ran = shell(url, "act", "delete", "mail", "one", "--yes")
+    assert ran.code == 0 and "nothing can be undone" in ran.err and "not a folder of this user alone" in ran.err
+    assert list(shared.iterdir()) == [] and client.zcard("rqtui:{mail}:ready") == 0
+
+
+def test_an_export_is_new_and_its_owners_alone(tmp_path: Path) -> None:
+    made = Operation(1, "me@here", "delete", "mail", "native", ids=(b"one",), count=1)
+    first, second = export([made], tmp_path), export([made], tmp_path)
+    assert len({*first, *second}) == 4
+    assert {mode(path) for path in (*first, *second)} == {0o600}
+
+
+def test_what_is_too_long_for_a_clipboard_goes_into_a_file_of_its_owner() -> None:
+    sent = clipboard.send(b"x" * (clipboard.MOST_BYTES + 1), lambda _sequence: None, {})
+    try:
+        assert mode(Path(sent.where)) == 0o600
+    finally:
+        Path(sent.where).unlink()

@@ -1,0 +1,264 @@
+"""`rqtui acl`: what each role may do, that nothing of it is superfluous, and what the others are told.
+
+The rights are those of the printed line. Which commands Redis ran is read from its own statistics, and what it refused
+from its own log, so neither depends on what rqtui believes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from keyspace import dump
+from redis import Redis
+from screens import on_screen, screen
+from shell import shell
+from versions import is_older
+
+from rqtui import layouts, scripts
+from rqtui.client import Queue
+from rqtui.embedded import EmbeddedServer
+from rqtui.errors import Denied, RqtuiError
+from rqtui.reports import acl
+from rqtui.server import connect
+
+PASSWORD = "sesame"
+pytestmark = pytest.mark.timeout(180)
+
+# What each role is for, as a person would do it; each line ends with exit code 0.
+LOOKS = (
+    "snapshot", "snapshot mail --json", "jobs mail ready", "jobs mail dead --filter err:boom", "show mail job-2",
+    "check mail", "workers", "errors mail", "events mail", "stats mail", "metrics", "redis", "kinds mail",
+)  # fmt: skip
+WORKS = (
+    "put mail 1 --id p1", "put mail 1 --delay 1ms --id p2", "dispatch mail --once", "dispatch --once",
+    "reap mail --once", "work mail --burst -- true", "snapshot mail",
+)  # fmt: skip
+OPERATES = (
+    "act requeue mail job-0", "act kill mail job-1 --set reason=why --yes", "act reschedule mail job-2 --set delay=1h",
+    "act promote mail job-2", "act reprioritise mail job-2 --set priority=3", "act pause mail", "act resume mail",
+    "act configure mail --set ttr_ms=1m", "check mail --repair", "act delete mail job-3 --yes", "undo", "redis",
+    "workers", "events mail --record", "act reserve mail", "act pull mail --yes", "put mail 1", "dispatch mail --once",
+    "reap mail --once", "act quiet mail w1 --yes", "act stop mail w1 --yes", "stats mail", "snapshot", "metrics",
+    "act purge mail --all --force --yes",
+)  # fmt: skip
+PROGRAMMES = {"viewer": LOOKS, "worker": WORKS, "operator": OPERATES}
+OUR_OWN = {"auth", "config|resetstat", "config"}  # every connection, and this test
+
+
+class Users:
+    """Makes the users of the printed lines."""
+
+    def __init__(self, server: EmbeddedServer, admin: Redis) -> None:
+        self.server, self.admin = server, admin
+        self.is_old = is_older(admin, 7)
+
+    def words(self, role: str, queue: str = "mail") -> list[str]:
+        """The words of the ACL SETUSER that `rqtui acl` prints."""
+        ran = shell(self.server.url, "acl", role, queue, "--user", "probe", *(["--redis6"] if self.is_old else []))
+        assert ran.code == 0, ran.err
+        return ran.out.strip().replace(">PASSWORD", f">{PASSWORD}").split(" ")
+
+    def become(self, role: str, without: str = "") -> str:
+        """The URL of the user; `without` one word of the line."""
+        words = self.words(role)
+        assert not without or without in words
+        self.admin.execute_command(*(word for word in words if word != without))
+        return self.server.url.replace("redis://", f"redis://probe:{PASSWORD}@")
+
+    def denied(self) -> set[tuple[str, str]]:
+        """What was refused since the log was reset: (reason, object)."""
+        entries = [
+            dict(zip(entry[::2], entry[1::2], strict=True)) for entry in self.admin.execute_command("ACL", "LOG")
+        ]
+        return {(entry[b"reason"].decode(), entry[b"object"].decode("utf-8", "replace").lower()) for entry in entries}
+
+
+@pytest.fixture
+def users(server: EmbeddedServer, server_client: Redis) -> Iterator[Users]:
+    yield Users(server, server_client)
+    server_client.execute_command("ACL", "DELUSER", "probe")
+
+
+def _furnish(admin: Redis) -> None:
+    """A queue with jobs in every place, workers, events that are recorded, and a key of another program in it."""
+    admin.flushall()
+    queue = Queue("mail", admin)
+    queue.configure(events="on")
+    for n in range(6):
+        queue.put({"n": n}, id=f"job-{n}")
+    queue.put(1, id="late", delay="1h")
+    queue.reserve(1, worker="w1")[0].reject("boom", final=True)
+    scripts.run(admin, layouts.make("native").call("beat", "mail", {"worker": "w1", "ttl_ms": 60_000}))
+    admin.zadd("rqtui:{mail}:done", {"a ghost": 9e15})  # for `check`: a member that is no job,
+    admin.hset("rqtui:{mail}:attempts", "another", "1 2 3 4 w1 - x")  # and a line of one that is none
+
+
+def _ask(url: str, verb: str, **args: object) -> str:
+    """A script of the queue, called with the user's rights; the answer's word."""
+    with connect(url) as client:
+        return scripts.run(client, layouts.make("native").call(verb, "mail", args)).word
+
+
+def _run_programme(role: str, url: str, admin: Redis) -> list[str]:
+    """The lines of it that did not end with 0; last it meets a key of another program, which it is to name."""
+    _furnish(admin)
+    admin.execute_command("SCRIPT", "FLUSH")
+    admin.execute_command("ACL", "LOG", "RESET")
+    failed = []
+    for line in PROGRAMMES[role]:
+        ran = shell(url, *line.split())
+        if ran.code > (line == "check mail"):  # which has found something
+            failed.append(f"{line}: {ran.code} {ran.out} {ran.err}")
+    try:
+        failed += _EXTRAS[role](url)
+    except RqtuiError as error:
+        failed.append(str(error))
+    admin.set("rqtui:{mail}:minutes", "of another program")
+    ran = shell(url, *("stats mail" if role == "viewer" else "put mail 1").split())
+    return failed if "minutes holds a string" in ran.err + ran.out else [*failed, ran.out + ran.err]
+
+
+def _follow(url: str) -> list[str]:
+    """The events from a place on, as `rqtui events --follow` asks for them."""
+    return [] if _ask(url, "events", after="0-1", limit=10) == "events" else ["events"]
+
+
+def _beat(url: str) -> list[str]:
+    """The events, and a sign of life, as any client may give it."""
+    return _follow(url) + ([] if _ask(url, "beat", worker="w9", ttl_ms=1000) == "run" else ["beat"])
+
+
+def _wait_for_work(url: str) -> list[str]:
+    """A consumer that has to wait, with a timer: BZPOPMIN, CLIENT UNBLOCK."""
+    queue = Queue("mail", url)
+    queue.put(1, id="soon", delay=0.2)
+    for job in queue.consume(ttr=30):
+        with job:
+            return [] if job.id == "soon" else [f"another job came: {job.id}"]
+    return ["no job came"]
+
+
+_EXTRAS: dict[str, Callable[[str], list[str]]] = {"viewer": _follow, "worker": _wait_for_work, "operator": _beat}
+
+
+def _called(admin: Redis) -> set[str]:
+    """The commands that ran since the statistics were reset."""
+    found = {name.removeprefix("cmdstat_"): each for name, each in admin.info("commandstats").items()}
+    return {name for name, each in found.items() if each["calls"] > 0}
+
+
+# Enough, and no more --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("role", acl.ROLES)
+def test_a_role_can_do_what_it_is_for_and_each_of_its_commands_is_used(
+    role: str, users: Users, server_client: Redis
+) -> None:
+    url = users.become(role)
+    granted = {word[1:] for word in users.words(role) if word.startswith("+")}
+    server_client.config_resetstat()
+    assert _run_programme(role, url, server_client) == []
+    assert {each for each in users.denied() - _IN_VAIN if _is_ours(each)} == set()
+    unused = granted - _called(server_client)
+    assert unused == set(), f"{role} is given commands that nothing it does needs"
+
+
+# What is looked for in vain, and told as missing where it is shown: other systems, and what the Redis view shows.
+_IN_VAIN = {("command", name) for name in ("scan", "client|list", "slowlog|get", "config|get", "client", "slowlog")}
+
+
+def _is_ours(refused: tuple[str, str]) -> bool:
+    why, what = refused
+    return why != "key" or what.startswith("rqtui:{mail}")
+
+
+@pytest.mark.long
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("role", acl.ROLES)
+def test_taking_any_right_of_a_role_away_breaks_something_it_is_for(
+    role: str, users: Users, server_client: Redis
+) -> None:
+    rules = [word for word in users.words(role) if word[0] in "+~%" or word.startswith('"')]
+    assert len(rules) > 15
+    idle = []
+    for rule in rules:
+        url = users.become(role, without=rule)
+        failed = _run_programme(role, url, server_client)
+        missed = {each for each in users.denied() if _is_ours(each) or rule[1:].lstrip("R~") in each[1]} - _IN_VAIN
+        if not failed and not missed:
+            idle.append(rule)
+    assert idle == [], f"{role} does everything without these"
+
+
+# Too much -------------------------------------------------------------------------------------------------------------
+
+_CHANGES = (
+    "put mail 1", "act requeue mail job-0", "act pause mail", "act delete mail job-2 --yes", "act reserve mail",
+    "act purge mail --all --yes", "act configure mail --set ttr_ms=1m", "act promote mail late", "act pull mail --yes",
+    "act kill mail job-3 --yes", "act reschedule mail late --set delay=1s", "dispatch mail --once", "reap mail --once",
+    "work mail --burst -- true",
+)  # fmt: skip
+
+
+def test_whatever_a_viewer_tries_to_change_is_refused_in_words_and_writes_nothing(
+    users: Users, server_client: Redis
+) -> None:
+    url = users.become("viewer")
+    _furnish(server_client)
+    before = dump(server_client)
+    for line in _CHANGES:
+        ran = shell(url, *line.split())
+        told = " ".join((ran.out + ran.err).split())
+        assert ran.code in (1, 3) and "+evalsha" in told.replace("'evalsha'", "+evalsha"), (line, ran.code, told)
+    assert dump(server_client) == before
+
+
+@pytest.mark.parametrize("role", acl.ROLES)
+def test_another_queue_is_refused_to_every_role_and_keys_are_named(
+    role: str, users: Users, server_client: Redis
+) -> None:
+    url = users.become(role)
+    Queue("secret", server_client).put("hidden", id="one")
+    before = dump(server_client)
+    for line in ("jobs secret ready", "put secret 1", "show secret one", "act delete secret one --yes"):
+        ran = shell(url, *line.split())
+        assert ran.code in (1, 3) and "hidden" not in ran.out and "key" in ran.err + ran.out, (line, ran)
+    with connect(url) as client, pytest.raises(Denied, match=r"~rqtui:\{secret\}:"):
+        scripts.run(client, layouts.make("native").call("counts", "secret", {}))
+    assert dump(server_client) == before
+
+
+def test_a_worker_is_refused_every_verb_that_calls_what_it_may_not_and_the_command_is_named(
+    users: Users, server_client: Redis
+) -> None:
+    url = users.become("worker")
+    _furnish(server_client)
+    before = dump(server_client)
+    ran = shell(url, "act", "purge", "mail", "--all", "--force", "--yes", "--json")
+    assert ran.code == 1 and "+unlink" in ran.out + ran.err.replace("'unlink'", "+unlink"), ran
+    ran = shell(url, "stats", "mail")
+    assert ran.code == 3 and "xrevrange" in ran.err
+    assert dump(server_client) == before
+
+
+@on_screen
+async def test_a_viewer_on_the_screen_sees_all_and_is_told_what_the_user_lacks(
+    client: Redis, real_server: EmbeddedServer
+) -> None:
+    users = Users(real_server, client)
+    url = users.become("viewer")
+    try:
+        _furnish(client)
+        client.zadd("rqtui:{mail}:scheduled", {"late": 1})  # the dispatcher has something to do
+        before = dump(client)
+        async with screen(url, (120, 40)) as it:
+            await it.press("enter")
+            await it.until_shown("job-2")
+            await it.press("2", "down", "D", "y")
+            await it.until_shown("The user lacks +evalsha")
+            await it.press("n", "t")
+            await it.until_shown("dispatch: Redis denies it: this user has no")  # why the loops do not run
+        assert dump(client) == before
+    finally:
+        client.execute_command("ACL", "DELUSER", "probe")

@@ -1,0 +1,295 @@
+"""Redis behind sentinels: everything follows the primary, and what was put durably survives its death."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+from fleet import Fleet
+from redis.sentinel import Sentinel
+from screens import on_screen, screen
+from shell import shell
+from waiting import wait_until
+from walking import problems
+
+from rqtui import durability, layouts
+from rqtui.addresses import hosts_of
+from rqtui.client import Queue
+from rqtui.errors import Denied, ServerError, Unreachable, UsageError
+from rqtui.loops import Loop, mover
+from rqtui.model import Ref
+from rqtui.server import connect, mask
+
+ENOUGH = 60.0
+
+
+@pytest.fixture
+def fleet(monkeypatch: pytest.MonkeyPatch) -> Iterator[Fleet]:
+    monkeypatch.setattr(durability, "TIMEOUT_MS", 1000)
+    with Fleet() as fleet:
+        yield fleet
+
+
+class Watched:
+    """A primary, its replicas, and the sentinel that watches them."""
+
+    def __init__(self, fleet: Fleet, replicas: int = 1) -> None:
+        self.primary = fleet.start()
+        self.replicas = [fleet.start(replicaof=self.primary) for _ in range(replicas)]
+        self.replica = self.replicas[0]
+        self.sentinel = fleet.sentinel(self.primary)
+        self.url = f"redis+sentinel://127.0.0.1:1,127.0.0.1:{self.sentinel.port}/jobs"  # the first one is dead
+        wait_until(lambda: self.known()["num-slaves"] == replicas, ENOUGH, "the sentinel's view of the replicas")
+
+    def known(self) -> dict[str, object]:
+        """What the sentinel knows of the primary."""
+        found = self.sentinel.client.execute_command("SENTINEL", "MASTERS")[0]
+        words = [word.decode() if isinstance(word, bytes) else word for word in found]
+        pairs = dict(zip(words[::2], words[1::2], strict=True))
+        return {**pairs, "num-slaves": int(pairs["num-slaves"]), "port": int(pairs["port"])}
+
+    def wait_for_failover(self) -> None:
+        """Until the replica is the primary that the sentinel names."""
+        wait_until(lambda: self.known()["port"] == self.replica.port, ENOUGH, "the failover")
+        wait_until(lambda: self.replica.info("replication")["role"] == "master", ENOUGH, "the promotion")
+
+
+@pytest.fixture
+def watched(fleet: Fleet) -> Watched:
+    return Watched(fleet)
+
+
+class Life:
+    """A worker, a producer of durable jobs, and a dispatcher, each on a thread of its own, until they are stopped."""
+
+    def __init__(self, url: str) -> None:
+        self.put: list[str] = []
+        self.ran: list[str] = []
+        self.broken: list[BaseException] = []
+        self._url, self._stop = url, threading.Event()
+        self._threads = [
+            threading.Thread(target=self._guarded, args=(run,), daemon=True) for run in (self._produce, self._work)
+        ]
+        self._client = connect(url)
+        work = mover("dispatch", self._client, {"native": layouts.make("native")}, lambda: [Ref("native", "mail")])
+        self.loop = Loop("dispatcher", work)
+
+    def _guarded(self, run) -> None:
+        try:
+            run()
+        except BaseException as error:
+            self.broken.append(error)
+
+    def _produce(self) -> None:
+        number = 0
+        with Queue("mail", self._url) as queue:
+            while not self._stop.is_set():
+                try:
+                    queue.put(number, id=str(number), durable=True)
+                except ServerError:
+                    self._stop.wait(0.05)
+                    continue  # the same id again: safe
+                self.put.append(str(number))
+                number += 1
+                self._stop.wait(0.002)
+
+    def _work(self) -> None:
+        with Queue("mail", self._url) as queue:
+            for job in queue.consume(ttr="2s", stop=self._stop):
+                with job:
+                    self.ran.append(job.id)
+
+    def __enter__(self) -> Life:
+        for thread in self._threads:
+            thread.start()
+        self.loop.start()
+        return self
+
+    def stop(self) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(ENOUGH)
+        self.loop.stop()
+
+    def __exit__(self, *_exc: object) -> None:
+        self.stop()
+        self._client.close()
+
+
+def test_a_failover_loses_nothing_that_was_put_durably_and_everybody_goes_on_by_himself(fleet: Fleet) -> None:
+    watched = Watched(fleet, replicas=2)  # one is left to confirm afterwards
+    with Life(watched.url) as life:
+        wait_until(lambda: len(life.put) >= 20 and life.ran, ENOUGH)
+        watched.primary.kill()
+        wait_until(lambda: watched.known()["port"] != watched.primary.port, ENOUGH, "the failover")
+        before, done = len(life.put), len(life.ran)
+        wait_until(lambda: len(life.put) > before + 20, ENOUGH, "the producer's return")
+        wait_until(lambda: len(life.ran) > done + 20, ENOUGH, "the worker's return")
+        wait_until(lambda: life.loop.rounds and not life.loop.rounds[-1].error, ENOUGH, "the dispatcher's return")
+        [*_old, last] = life.put
+        wait_until(lambda: last in life.ran, ENOUGH, "the end of the queue")
+        life.stop()
+        assert life.broken == []
+    leader = next(one for one in watched.replicas if one.port == watched.known()["port"])
+    left = leader.client.hkeys("rqtui:{mail}:jobs")
+    assert set(life.put) - set(life.ran) - {id.decode() for id in left} == set()
+    assert problems(leader.client, "mail") == []
+    assert leader.client.sismember("rqtui:queues", "mail")
+
+
+@pytest.mark.long
+def test_without_a_second_replica_a_durable_put_after_the_failover_says_what_is_missing(watched: Watched) -> None:
+    watched.primary.kill()
+    watched.wait_for_failover()
+    with Queue("mail", watched.url) as queue:
+        wait_until(lambda: _works(queue.counts), ENOUGH)
+        with pytest.raises(ServerError, match="only on its primary") as caught:
+            queue.put("dear", id="dear", durable=True)
+    assert "failover would lose it" in str(caught.value)
+    assert watched.replica.client.zcard("rqtui:{mail}:ready") == 1
+
+
+@pytest.mark.long
+def test_commands_follow_the_primary(watched: Watched) -> None:
+    assert shell(watched.url, "put", "mail", "{}", "--id", "a").code == 0
+    wait_until(lambda: watched.replica.client.zcard("rqtui:{mail}:ready") == 1, ENOUGH)
+    watched.primary.kill()
+    watched.wait_for_failover()
+    for words in (
+        ["put", "mail", "{}", "--id", "b"],
+        ["act", "promote", "mail", "b"],
+        ["dispatch", "--once"],
+        ["redis"],
+        ["snapshot"],
+    ):  # on a busy machine a sentinel holds the new primary for down at times, and then they end with 3, as they should
+        wait_until(lambda words=words: shell(watched.url, *words).code in (0, 1), ENOUGH, str(words))
+    (queue,) = shell(watched.replica.url, "snapshot", "--json").json["queues"]
+    assert [place["count"] for place in queue["places"] if place["place"] == "ready"] == [2]
+
+
+def test_a_primary_that_was_demoted_is_left_at_the_first_refusal(watched: Watched) -> None:
+    with Queue("mail", watched.url) as queue:
+        queue.put(1, id="a")
+        watched.replica.replicates(None)
+        watched.primary.replicates(watched.replica)  # by hand, so that its connections stay, as behind a proxy
+        with pytest.raises(Denied, match="replica"):
+            queue.put(2, id="b")
+        with pytest.raises(Unreachable, match="is no primary yet"):  # that is whom the sentinel still names
+            queue.put(2, id="b")
+        watched.sentinel.client.execute_command("SENTINEL", "REMOVE", "jobs")
+        watched.sentinel.client.execute_command("SENTINEL", "MONITOR", "jobs", "127.0.0.1", watched.replica.port, 1)
+        assert queue.put(2, id="b").word == "moved"
+        assert watched.replica.client.hexists("rqtui:{mail}:jobs", "b")
+
+
+def test_a_client_of_redis_py_for_sentinels_may_be_given(watched: Watched) -> None:
+    theirs = Sentinel([("127.0.0.1", watched.sentinel.port)]).master_for("jobs")
+    with Queue("mail", theirs) as queue:
+        queue.put(1, id="a")
+        wait_until(lambda: watched.replica.client.zcard("rqtui:{mail}:ready") == 1, ENOUGH)
+        watched.primary.kill()
+        watched.wait_for_failover()
+        wait_until(lambda: _works(queue.counts), ENOUGH)
+        assert queue.put(2, id="b").word == "moved"
+        assert queue.counts()["ready"] == 2
+
+
+@on_screen
+async def test_the_screen_follows_the_primary(watched: Watched) -> None:
+    with Queue("mail", watched.url) as queue:
+        queue.put(1, id="a")
+    wait_until(lambda: watched.replica.client.zcard("rqtui:{mail}:ready") == 1, ENOUGH)
+    async with screen(watched.url, (120, 35)) as it:
+        await it.until_shown("mail")
+        watched.primary.kill()
+        await it.until(lambda: it.app.lost is not None, "the loss", 30)
+        await it.until(lambda: watched.known()["port"] == watched.replica.port, "the failover", 30)
+        watched.replica.client.zadd("rqtui:{mail}:dead", {"b": 1})
+        await it.press("r")
+        await it.until(lambda: it.app.lost is None, "a new picture", 30)
+
+
+def test_sentinels_with_a_password_of_their_own_are_asked_with_it(fleet: Fleet) -> None:
+    primary = fleet.start(requirepass="of-redis")
+    connected = connect(primary.url.replace("://", "://:of-redis@"))
+    assert connected.ping()
+    sentinel = fleet.sentinel(primary, lines=["sentinel auth-pass jobs of-redis", "requirepass of-sentinel"])
+    at = f"127.0.0.1:{sentinel.port}/jobs/2"
+    url = f"redis+sentinel://:of-redis@{at}?sentinel_password=of-sentinel"
+    with Queue("mail", url) as queue:
+        wait_until(lambda: _works(lambda: queue.put(1, id="a")), ENOUGH)
+    with connect(primary.url.replace("://", "://:of-redis@") + "/2") as second:
+        assert second.exists("rqtui:{mail}:meta")
+    assert "of-" not in mask(url)
+    for wrong in (url.replace("of-sentinel", "wrong"), url.replace("?sentinel_password=of-sentinel", "")):
+        with Queue("mail", wrong) as queue, pytest.raises(Unreachable, match="sentinels") as caught:
+            queue.put(1)
+        assert "of-redis" not in str(caught.value)
+    with Queue("mail", url.replace("of-redis", "wrong")) as queue, pytest.raises(Denied, match="password"):
+        queue.put(1)
+    connected.close()
+
+
+def _works(act) -> bool:
+    try:
+        act()
+    except ServerError:
+        return False
+    return True
+
+
+def test_what_is_wrong_with_sentinels_is_said_in_a_sentence(watched: Watched) -> None:
+    ran = shell(watched.url.replace("/jobs", "/mail"), "snapshot")
+    assert ran.code == 3 and 'name no primary of "mail"' in ran.err
+    ran = shell("redis+sentinel://127.0.0.1:1,127.0.0.1:2/jobs", "snapshot")
+    assert ran.code == 3 and "The sentinels at 127.0.0.1:1, 127.0.0.1:2" in ran.err
+    ran = shell(f"redis+sentinel://127.0.0.1:{watched.primary.port}/jobs", "snapshot")
+    assert ran.code == 3 and "The sentinels at" in ran.err and "Traceback" not in ran.err
+
+
+@on_screen
+async def test_the_screen_says_what_is_wrong_with_sentinels(client, url) -> None:
+    async with screen("redis+sentinel://:secret@127.0.0.1:1,127.0.0.1:2/jobs/3", (120, 35)) as it:
+        await it.until_shown("The sentinels at 127.0.0.1:1, 127.0.0.1:2", "service", "jobs")
+        assert "secret" not in it.text()
+
+
+@pytest.mark.parametrize(
+    ("url", "hosts", "service", "single"),
+    [
+        ("redis+sentinel://a/jobs", (("a", 26379),), "jobs", "redis://a:26379"),
+        ("rediss+sentinel://u:p@a:1,[::1]:2/jobs/3", (("a", 1), ("::1", 2)), "jobs", "rediss://u:p@a:1/3"),
+        ("redis+sentinel://a,b/my%20jobs?client_name=x", (("a", 26379), ("b", 26379)), "my jobs", "redis://a:26379?client_name=x"),
+        ("redis+cluster://:p%40@a,b:7000/0", (("a", 6379), ("b", 7000)), "", "redis://:p%40@a:6379"),
+    ],
+)  # fmt: skip
+def test_urls_of_several_hosts_are_understood(url: str, hosts: tuple, service: str, single: str) -> None:
+    found = hosts_of(url, "shown")
+    assert found is not None and (found.hosts, found.service, found.single) == (hosts, service, single)
+    connect(url).close()
+
+
+@pytest.mark.parametrize(
+    ("url", "text"),
+    [
+        ("redis+sentinel://a:26379", "names no service"),
+        ("redis+sentinel:///jobs", "no valid host and port"),
+        ("redis+sentinel://a,,b/jobs", "no valid host and port"),
+        ("redis+sentinel://a:port/jobs", "no valid host and port"),
+        ("redis+sentinel://:se/cret@a/jobs", "no valid host and port"),
+        ("redis+sentinel://a/jobs/x", "no database number"),
+        ("redis+sentinel://a/jobs?retry=1", "'retry'"),
+        ("redis+sentinel://a/jobs?db=1", "behind the service"),
+        ("redis+sentinel://a/jobs#x", "after #"),
+        ("redis+cluster://a/3", "only 0"),
+        ("redis+cluster://a?sentinel_password=x", "sentinel_password"),
+        ("redis+other://a", "starts with redis://"),
+        ("redis+cluster://a b", "space"),
+    ],
+)
+def test_a_url_of_several_hosts_that_cannot_be_is_refused_in_a_sentence(url: str, text: str) -> None:
+    with pytest.raises(UsageError, match="URL") as caught:
+        connect(url)
+    assert text in str(caught.value) and "se/cret" not in str(caught.value)
+    assert str(caught.value).isprintable()
