@@ -79,6 +79,7 @@ class Consumer:
         self._queue, self._ttr_ms, self._most, self._burst, self._event = queue, ttr_ms, batch, burst, stop
         self._order = "run"
         self._is_stopping = False
+        self._pid = os.getpid()
         self._depth = 0
         self._buffer: deque[Job] = deque()
         self._current: Job | None = None
@@ -100,12 +101,13 @@ class Consumer:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether it was told to stop, by `stop()`, by its event, or by an operator."""
-        return self._is_stopping or (self._event is not None and self._event.is_set())
+        """Whether it was told to stop, by `stop()`, by its event, or by an operator; and in a forked child, always."""
+        return self._is_stopping or (self._event is not None and self._event.is_set()) or self._is_forked
 
     def __enter__(self) -> Self:
         self._depth += 1
         if self._depth == 1:
+            self._pid = os.getpid()
             self._outbox = Outbox(lambda verb, rows: self._queue.call(verb, {}, rows), self._let_go)
             self._bell = Doorbell(self._queue.client, self._queue.keys["wake"])
             self._heart = Heartbeat(
@@ -293,8 +295,15 @@ class Consumer:
     def _let_go(self, job: Job) -> None:
         self._heart.let_go(job)
 
+    @property
+    def _is_forked(self) -> bool:
+        """Whether this is the copy in a child that a handler forked: its jobs and its connections are the parent's."""
+        return os.getpid() != self._pid
+
     def _close(self) -> None:
         """Leave. Redis being away, or there and silent, must not keep a process from ending."""
+        if self._is_forked:
+            return
         is_said = self._hurry(self._say_goodbye, CLOSE_S)
         self._outbox.is_closed = True
         self._bell.close()

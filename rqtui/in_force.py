@@ -120,9 +120,9 @@ def _made(choice: _Choice, given: Given, environ: Mapping[str, str], url: tuple[
         chosen, missing = expand(chosen, environ)
         at = config.at("profiles", choice.name, "url")
         problems += [f"{at}: the environment variable {name} is not set; the URL needs it." for name in missing]
-        if "password_file" in choice.profile:
+        if "password_file" in choice.profile and not passwords.is_named(chosen):
             chosen = passwords.filled(chosen, _password_of(choice, problems))
-    else:
+    elif not passwords.is_named(chosen):
         chosen = passwords.filled(chosen, passwords.of_environment(environ))
     if url and "url" in choice.profile:
         notes.append(f"The URL comes from {url[1]}: it is not the one of profile {choice.name}.")

@@ -43,19 +43,27 @@ def _option(found: re.Match[str]) -> str:
     return f"{sign}{name}={value if _HARMLESS.fullmatch(unquote(name)) else '***'}"
 
 
+def is_named(url: str) -> bool:
+    """Whether a URL names a password itself."""
+    authority, tail = _parts(url)[1:]
+    return ":" in authority.rpartition("@")[0] or re.search(r"[?&]password=", tail) is not None
+
+
 def filled(url: str, password: str) -> str:
     """`url` with this password, where it names none itself."""
-    scheme, separator, rest = url.partition("://")
-    authority, tail = rest[: _end(rest)], rest[_end(rest) :]
-    login, _, hosts = authority.rpartition("@")
-    if not password or ":" in login or re.search(r"[?&]password=", tail):
+    scheme, authority, tail = _parts(url)
+    if not password or is_named(url):
         return url
-    return f"{scheme}{separator}{login}:{quote(password, safe='')}@{hosts}{tail}"
+    login, _, hosts = authority.rpartition("@")
+    return f"{scheme}{login}:{quote(password, safe='')}@{hosts}{tail}"
 
 
-def _end(rest: str) -> int:
+def _parts(url: str) -> tuple[str, str, str]:
+    """`redis://`, what stands before the first / ? or #, and the rest."""
+    scheme, separator, rest = url.partition("://")
     found = re.search(r"[/?#]", rest)
-    return found.start() if found else len(rest)
+    end = found.start() if found else len(rest)
+    return scheme + separator, rest[:end], rest[end:]
 
 
 def of_environment(environ: Mapping[str, str]) -> str:

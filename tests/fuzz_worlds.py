@@ -162,7 +162,10 @@ def _in_hash(source: random.Random, value: Mapping[bytes, bytes], known: tuple[b
         old = made.pop(fields[at])
         if source.random() < 0.9:
             name = fields[at] if source.random() < 0.8 else fuzzing.value(source, known)
-            made[name] = fuzzing.damaged(source, old) if source.random() < 0.5 else fuzzing.value(source, known)
+            if old.startswith(b"[[") and source.random() < 0.7:
+                made[name] = source.choice(fuzzing.ERRORS)
+            else:
+                made[name] = fuzzing.damaged(source, old) if source.random() < 0.5 else fuzzing.value(source, known)
     return made or {b"": b""}
 
 

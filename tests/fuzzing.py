@@ -30,6 +30,12 @@ NUMBERS = (
     "²".encode(), "٣".encode(), b"\x00", b"1\x00", b"1_000", b"True", b"-", b"--1",
 )  # fmt: skip
 DEEP = b"[" * 3000
+ERRORS = (  # what might stand where a list of failed attempts does
+    DEEP, b"[]", b"[[]]", b"[[1,2]]", b"{}", b"null", b"[[1e999,1,1,1]]", b"[[NaN,1,1,1]]", b"[[1,Infinity,1,1]]",
+    b"[1,2]",
+    b'[["1","2",[],{}]]', b'[[%s,1,"",""]]' % (b"9" * 30), b'[[1,2,"\\ud800",null]]', b'[["x",1,1,1]]',
+    b'[[true,1.5,1,1]]', b"[[1,2,3,4",
+)  # fmt: skip
 BYTES = (
     *NUMBERS, *hostile.RAW, DEEP, b"{" * 200, b"[]", b"{}", b"[[]]", b"[[1,2,3,4]]", b"[[1e999,1,1,1]]",
     b"[[NaN,1,1,1]]", b"null",

@@ -62,10 +62,12 @@ local function fault(at) -- what is wrong with the options of the row that begin
 end
 
 local words, records, long, to_ready, to_scheduled, stale, seen, new = {}, {}, {}, {}, {}, {}, {}, {}
+local plain = now_ms .. ' - 0 - - - - - - ' -- the header of a job without options, which most are
 local soonest, next_seq = math.huge, tonumber(seq) or 0
 for row = 1, count do
   local at = row * 11 - 9
-  local id, body, name, has_options = ARGV[at], ARGV[at + 1], ARGV[at + 2], table.concat(ARGV, '', at + 3, at + 10) ~= ''
+  local id, body, name, has_options = ARGV[at], ARGV[at + 1], ARGV[at + 2], false
+  for column = at + 3, at + 10 do has_options = has_options or ARGV[column] ~= '' end
   local wrong = (#id < 1 or #id > 512) and 'an id has 1 to 512 bytes, not ' .. #id
     or (#name > 200 or string.find(name, '%c')) and 'a name has up to 200 bytes and no control characters'
     or has_options and fault(at)
@@ -77,16 +79,15 @@ for row = 1, count do
   else
     words[row], seen[id], new[#new + 1] = 'moved', true, id
     if expired then stale[#stale + 1] = id end
-    local due, priority, wishes, size = nil, 0, '- - - - -', '-'
-    if has_options then
+    local due, priority, header = nil, 0, plain
+    if #body > 4096 then long[#long + 1], long[#long + 2] = id, body end
+    if has_options or #body > 4096 then
       due = ARGV[at + 3] ~= '' and now_ms + tonumber(ARGV[at + 3]) or tonumber(ARGV[at + 4])
-      priority, wishes = tonumber(ARGV[at + 5]) or 0, {}
-      for column = 6, 10 do wishes[column - 5] = ARGV[at + column] == '' and '-' or ARGV[at + column] end
-      wishes = table.concat(wishes, ' ')
+      priority, header = tonumber(ARGV[at + 5]) or 0, {now_ms, due or '-', tonumber(ARGV[at + 5]) or 0}
+      for column = 6, 10 do header[column - 2] = ARGV[at + column] == '' and '-' or ARGV[at + column] end
+      header = table.concat(header, ' ') .. ' ' .. (#body > 4096 and #body or '-') .. ' '
     end
-    if #body > 4096 then long[#long + 1], long[#long + 2], size, body = id, body, #body, '' end
-    records[#records + 1], records[#records + 2] =
-      id, now_ms .. ' ' .. (due or '-') .. ' ' .. priority .. ' ' .. wishes .. ' ' .. size .. ' ' .. name .. '\n' .. body
+    records[#records + 1], records[#records + 2] = id, header .. name .. '\n' .. (#body > 4096 and '' or body)
     if due and due > now_ms then
       to_scheduled[#to_scheduled + 1], to_scheduled[#to_scheduled + 2] = due, id
       soonest = math.min(soonest, due)

@@ -68,6 +68,7 @@ local records, lines = redis.call('HMGET', jobs, unpack(ids)), redis.call('HMGET
 local micros = ARGV[1] ~= '' and now_ms * 1000 or clock[1] * 1000000 + clock[2]
 local last = math.max(tonumber(token or 0), micros - 1)
 local rows, new_lines, deadlines, deaths, reasons = {}, {}, {}, {}, {}
+local since, lease_of, until_text = ' ' .. now_ms .. ' ', nil, nil -- numbers are written once: each costs as much as a command
 for i, id in ipairs(ids) do
   local record, line, body = records[i] or '', lines[i], ''
   local ttr, most, long = string.match(record, '^%d+ %S+ %-?%d+ (%S+) (%S+) %S+ %S+ %S+ (%S+) [^\n]*\n')
@@ -84,8 +85,9 @@ for i, id in ipairs(ids) do
     tried = tried + 1
     rows[#rows + 1] = {id, proof, tried, tonumber(most) or (tonumber(max_default) or 5), lease, record, body}
     new_lines[#new_lines + 1], new_lines[#new_lines + 2] =
-      id, table.concat({tried, proof, heads[i * 2], now_ms, priority, flag, worker}, ' ')
-    deadlines[#deadlines + 1], deadlines[#deadlines + 2] = now_ms + lease, id
+      id, tried .. ' ' .. proof .. ' ' .. heads[i * 2] .. since .. priority .. ' ' .. flag .. ' ' .. worker
+    if lease ~= lease_of then lease_of, until_text = lease, string.format('%.0f', now_ms + lease) end
+    deadlines[#deadlines + 1], deadlines[#deadlines + 2] = until_text, id
     deadline = math.min(deadline, now_ms + lease)
   end
 end

@@ -11,6 +11,7 @@ import gc
 import os
 import re
 import signal
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -29,7 +30,7 @@ from rqtui import server, tick
 from rqtui.errors import UsageError
 from rqtui.model import Finding, Focus, Ref, Snapshot
 from rqtui.settings import INTERVAL_S, LONGEST_S, SHORTEST_S, Settings
-from rqtui.tui import display, happened, keys, theme
+from rqtui.tui import display, hangup, happened, keys, theme
 from rqtui.tui.away import AWAY_ACTIONS, AWAY_BINDINGS, Away
 from rqtui.tui.calm import Calm
 from rqtui.tui.changes import Changes
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
 PLAIN_URL = re.compile(r"redis://[\w.-]+(:\d{1,5})?(/\d*)?", re.ASCII)  # beyond doubt, without importing redis
 SOON_S = 0.06  # a held key asks for one detail, not for thirty
 REMEMBERED = 200  # changes made here
+LEAVE_S = 1.0  # that the end waits for Redis
 TOAST = 72  # cells of a line
 
 
@@ -139,9 +141,11 @@ class Cockpit(Changes, Frame, Served, Away, Calm, Crash, Guard, Going, Palette, 
 
     def on_mount(self) -> None:
         """Starts the threads, and listens to the signals that end a terminal."""
+        loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGHUP):
             # Textual leaves the alternate screen and the mouse on when one of these ends it.
-            asyncio.get_running_loop().add_signal_handler(number, self.exit)
+            loop.add_signal_handler(number, self.exit)
+        hangup.watch(lambda: loop.call_soon_threadsafe(self.exit))
         # Textual 8 keeps the last 1 024 widgets' painted lines alive in the cache of a method, also of views that are
         # closed: with one opened each five seconds the screen grew by 3.5 MB a minute.
         self.screen_change_signal.subscribe(self, lambda _screen: StylesCache.get_inner_outer.cache_clear())
@@ -171,10 +175,13 @@ class Cockpit(Changes, Frame, Served, Away, Calm, Crash, Guard, Going, Palette, 
             self.open_board(message.engine.find(self._open_queue))
 
     def on_unmount(self) -> None:
-        """Ends the threads; what is under way is waited for, shortly."""
-        self.ticker.stop()
-        for loop in self.loops.values():
-            loop.stop()
+        """Ends the threads; what is under way is waited for, shortly, and for all of them together."""
+        ends = [self.ticker.stop, *(loop.stop for loop in self.loops.values())]
+        for stop in ends:
+            stop(0)
+        until_s = time.monotonic() + LEAVE_S
+        for stop in ends:
+            stop(max(0.0, until_s - time.monotonic()))
 
     # -- from the threads -----------------------------------------------------------------------------------------
 

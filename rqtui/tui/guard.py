@@ -55,6 +55,7 @@ class Guard(Part):
     keeper: Keeper | None
     _is_locked: bool
     _until_s: float  # by the clock on the wall, which goes on while a laptop sleeps; 0: for good
+    _at_most_s = 0.0  # the same by the monotonic clock, which nobody sets back
     _undoing: Undoing | None
     _lock_timer: Timer | None = None
 
@@ -109,6 +110,7 @@ class Guard(Part):
             return
         was_locked = self._is_locked
         self._is_locked, self._until_s = False, time.time() + UNLOCKS[name]
+        self._at_most_s = time.monotonic() + UNLOCKS[name]
         engine.read_only = False
         if was_locked:
             self.guard_engine(engine)
@@ -140,7 +142,7 @@ class Guard(Part):
         self._show_mode()
 
     def _lock_in_time(self) -> None:
-        if self._until_s and time.time() >= self._until_s:
+        if self._until_s and (time.time() >= self._until_s or time.monotonic() >= self._at_most_s):
             self.lock()
 
     def _show_mode(self) -> None:

@@ -110,7 +110,9 @@ def rounds(layout: str, client: Redis, cases: int) -> Iterator[tuple[int, random
         world = fuzz_worlds.damage(source, source.choice(found).world, known)
         standing = [field for value in world.values() if isinstance(value, dict) for field in value if field] or ids
         fuzz_worlds.plant(client, world)
-        yield number, source, ids if source.random() < 0.1 else standing
+        failed = world.get("rqtui:{mail}:errors")
+        some = list(failed) if isinstance(failed, dict) and source.random() < 0.4 else standing
+        yield number, source, ids if source.random() < 0.1 else some
 
 
 @fuzzing.forms(150)

@@ -34,7 +34,7 @@ OTHERS: dict[str, object] = {  # keys of other programs, one of each type
     "another:stream": Stream([("1-1", {"verb": "\x1b"})]),
 }
 NAMES = (*(name.encode() for name in OTHERS), b"nowhere", b"\xff{")
-OF_LUA = re.compile(r"user_script:|attempt to |bad argument|stack traceback|timed out|Timeout")
+OF_LUA = re.compile(r"user_script:|attempt to |bad argument|stack traceback")
 
 
 @dataclass(frozen=True)

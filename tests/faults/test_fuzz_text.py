@@ -52,14 +52,29 @@ def refused_or_not() -> Iterator[None]:
 # -- headers -----------------------------------------------------------------------------------------------------------
 
 SOURCES = [script.source for folder in ("native", "orizuru", "shared") for script in load(folder).values()]
-HEADER_LINES = sorted({line + "\n" for source in SOURCES for line in source.splitlines() if line.startswith("--")})
-HEADERS = made_of(
-    *HEADER_LINES, "--\n", "-- \n", "\n", "return 'moved'\n", "return {'moved', 1}\n", "-- moves    a -> b | \n",
-    "--[[ x\n",
-    "-- KEYS a zset\n", "-- ARGV each (id bytes", ")", "(", "-- returns each moved (", "local a = KEYS[1]\n", "--",
-    "->", "|", "?",
-    "KEYS[0]", "'", "\"", "[[", "]]", "-- returns  x\n", "-- Put.\n--\n",
+HEADER_LINES = sorted({line for source in SOURCES for line in source.splitlines() if line.startswith("--")})
+PIECES = made_of(
+    "--", "-- ", " ", "->", "|", "?", "(", ")", ",", "each", "each (", "rows (", "KEYS", "ARGV[9]", "KEYS[0]", "moves",
+    "returns", "zset",
+    "int", "id", "'", '"', "[[", "]]", "-- moves  a b", "-- KEYS a zset", "-- returns x", "return 'x'",
+    "local a = KEYS[1]", most=3,
 )  # fmt: skip
+CHANGES = st.lists(
+    st.tuples(st.integers(0, 60), st.integers(0, 3), st.one_of(PIECES, st.sampled_from(HEADER_LINES))), max_size=4
+)
+
+
+def changed(source: str, changes: list[tuple[int, int, str]]) -> str:
+    """A script with lines replaced, put in, taken out, or filled in the middle."""
+    lines = source.splitlines()
+    for number, how, piece in changes:
+        at = number % (min(len(lines), 40) or 1)
+        middle = [line[: len(line) // 2] + piece + line[len(line) // 2 :] for line in lines[at : at + 1]]
+        lines[at : at + (how != 1)] = ([piece], [piece], [], middle)[how]
+    return "\n".join(lines)
+
+
+HEADERS = st.builds(changed, st.sampled_from(SOURCES), CHANGES)
 
 
 def read_header(text: str) -> None:
@@ -70,6 +85,7 @@ def read_header(text: str) -> None:
 # -- config ------------------------------------------------------------------------------------------------------------
 
 CONFIGS = made_of(
+    "[columns]\nboard = 1\n", "[redact]\nkeys = [1]\n", "[profiles.a]\nlayouts = true\n", "deny = { a = 1 }\n",
     "[profiles.a]\n", "[profiles]\n", "[keymap]\n", "[columns]\n", "[redact]\n", "[[profiles]]\n", "[", "]", "\n",
     " = ", '"', "'''",
     '"""', "{", "}", ",", "url = ", '"redis://u:p@h/0"\n', '"redis://${HOME}:${NO}@h"\n', "read_only = ", '"always"\n',
@@ -101,7 +117,8 @@ def use(config: files.Config) -> None:
 
 # -- filters -----------------------------------------------------------------------------------------------------------
 
-FILTERS = made_of("id:", "job:", "err:", "body:", "worker:", "!", "/", "\\/", "\\", '"', "'", " ", "[", "[[a]", "(?",
+FILTERS = made_of("/(", " /[", "err:/*", "!/a{2}{3}/", "id:", "job:", "err:", "body:", "worker:", "!", "/", "\\/",
+                  "\\", '"', "'", " ", "[", "[[a]", "(?",
                   "(?P<a>", ")", "{2}",
                   "*", "+", "|", "^", "$", "\\b", "\\x", "\\N{", "(?i)", "&&", "~~", "--", "[a--b]", "timeout",
                   other=ANY)  # fmt: skip
@@ -241,7 +258,7 @@ FUZZERS: dict[str, tuple[st.SearchStrategy[object], Callable[..., None]]] = {
 }
 
 
-@fuzzing.forms(120)
+@fuzzing.forms(250)
 @pytest.mark.parametrize("fuzzer", FUZZERS)
 def test_whatever_is_typed_is_understood_or_refused_in_words(fuzzer: str, cases: int) -> None:
     strategy, read = FUZZERS[fuzzer]
@@ -281,18 +298,17 @@ WORDS = ("--place", "--filter", "--all", "--limit", "--token", "--force", "--set
          "mail", "native:mail", "ready",
          "dead", "delete", "purge", "viewer", "worker", "safe_pop:queue=x", "1", "base64:QQ==", "5m", "2030-01-01",
          "redis://127.0.0.1:1")  # fmt: skip
+VALUED = [word for word in WORDS if word.startswith("--") and len(word) > 2]
+WORD = made_of("mail", "-", "=", ":", "/", other=ANY, most=3)
 LINES = st.builds(
-    lambda command, words: [*command, *words],
+    lambda command, named, words: [*command, *named, *words],
     st.one_of(
         st.sampled_from(COMMANDS).map(lambda name: [name]),
+        st.sampled_from([["jobs", "mail", "ready"], ["show", "mail"], ["act", "delete", "mail"], ["put", "mail"]]),
         made_of(*COMMANDS, "redis:", "://", other=ANY, most=3).map(lambda word: [word, "x"]),
     ),
-    st.lists(
-        st.one_of(
-            st.sampled_from(WORDS), st.sampled_from(WORDS), made_of("mail", "-", "=", ":", "/", other=ANY, most=4)
-        ),
-        max_size=6,
-    ),
+    st.one_of(st.just([]), st.tuples(st.sampled_from(VALUED), WORD).map(list)),
+    st.lists(st.one_of(st.sampled_from(WORDS), WORD), max_size=5),
 )
 
 

@@ -1,0 +1,203 @@
+"""What a job costs the server as queues grow: 10³ to 10⁶ jobs waiting (10⁷ with --full), 1 to 10 000 queues, a million delayed.
+
+    python benchmarks/growth.py                 about five minutes on two cores
+    python benchmarks/growth.py --full          also 10⁷ jobs: some five gigabytes, half an hour
+
+Server CPU (INFO, user + sys) per job of each step, the median of some repetitions at each size, as JSON and as an SVG
+plot, which matplotlib draws in an environment of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+from entries import Entry
+from homes import Missing, ready
+from redis import Redis
+
+from rqtui import scripts
+from rqtui.bench.line import machine
+from rqtui.client import BYTES, Queue
+from rqtui.embedded import embedded
+from rqtui.ids import new_ids
+from rqtui.names import keys
+from rqtui.server import connect
+
+BODY = b"x" * 200
+DEPTHS = (10**3, 10**4, 10**5, 10**6)
+FULL_DEPTH = 10**7
+QUEUES = (1, 100, 10_000)
+DELAYED = (10**3, 10**4, 10**5, 10**6)
+REPETITIONS = 9
+JOBS, BATCH, FILL = 2_000, 50, 50_000
+PLOT = Entry("plot", "plot.py", "plot", ("matplotlib",), 0, 0, True, "")
+FAR_MS = 10**9  # the fill is due so much later than what is dispatched
+
+Figures = dict[str, dict[int, float]]  # step → size → µs per job
+
+
+def _cpu_us(client: Redis) -> float:
+    info = client.info("cpu")
+    return (float(info["used_cpu_user"]) + float(info["used_cpu_sys"])) * 1e6
+
+
+def _repeated(client: Redis, steps: Mapping[str, Callable[[], object]], jobs: int) -> Iterator[tuple[str, float]]:
+    """Each step's µs per job: the steps follow one another, so that a busy moment of the machine hits all."""
+    spent: dict[str, list[float]] = {name: [] for name in steps}
+    for _ in range(REPETITIONS):
+        for name, step in steps.items():
+            before = _cpu_us(client)
+            step()
+            spent[name].append((_cpu_us(client) - before) / jobs)
+    for name, values in spent.items():
+        yield name, statistics.median(values)
+
+
+def depth(client: Redis, depths: tuple[int, ...]) -> Figures:
+    """A queue that holds more and more waiting jobs."""
+    queue = Queue("deep", client, BYTES)
+    found: Figures = {}
+    filled = 0
+    taken: list[list[Any]] = []
+
+    def put() -> None:
+        for _ in range(JOBS // BATCH):
+            queue.put_many([BODY] * BATCH)
+
+    def reserve() -> None:
+        taken[:] = [queue.reserve(BATCH, ttr="1h") for _ in range(JOBS // BATCH)]
+
+    def ack() -> None:
+        for jobs in taken:
+            queue.ack_many(jobs)
+
+    for size in depths:
+        while filled < size:
+            part = min(FILL, size - filled)
+            queue.put_many([BODY] * part)
+            filled += part
+        for name, us in _repeated(client, {"put": put, "reserve": reserve, "ack": ack}, JOBS):
+            found.setdefault(f"{name}, 50 at once", {})[size] = us
+        for name, us in _repeated(client, {"counts": lambda: [queue.counts() for _ in range(100)]}, 100):
+            found.setdefault(name, {})[size] = us
+        _told("jobs waiting", size, found)
+    return found
+
+
+def breadth(client: Redis, numbers: tuple[int, ...]) -> Figures:
+    """The same jobs, spread over more and more queues that hold ten others each."""
+    native = scripts.load("native")
+    blank = [None] * (len(native["enqueue"].each) - 2)
+    found: Figures = {}
+    made = 0
+    for number in numbers:
+        names = [keys(f"wide-{at}") for at in range(number)]
+        for key in names[made:]:
+            scripts.run(client, native["enqueue"].call(key, {}, [[id, BODY, *blank] for id in new_ids(10)]))
+        made = number
+        chosen = [names[at * 7919 % number] for at in range(JOBS)]
+        taken: list[tuple[Mapping[str, str], Any]] = []
+
+        def put(chosen: list[Mapping[str, str]] = chosen) -> None:
+            for key in chosen:
+                scripts.run(client, native["enqueue"].call(key, {}, [[new_ids(1)[0], BODY, *blank]]))
+
+        def reserve(chosen: list[Mapping[str, str]] = chosen, taken: list[Any] = taken) -> None:
+            taken[:] = [
+                (key, scripts.run(client, native["reserve"].call(key, {"limit": 1, "worker": "growth"})).rows)
+                for key in chosen
+            ]
+
+        def ack(taken: list[Any] = taken) -> None:
+            for key, rows in taken:
+                scripts.run(client, native["ack"].call(key, {}, [row[:2] for row in rows]))
+
+        for name, us in _repeated(client, {"put": put, "reserve": reserve, "ack": ack}, JOBS):
+            found.setdefault(f"{name}, one by one", {})[number] = us
+        _told("queues", number, found)
+    return found
+
+
+def delayed(client: Redis, sizes: tuple[int, ...]) -> Figures:
+    """More and more jobs that wait for their time; some become due before them."""
+    queue = Queue("later", client, BYTES)
+    native, key = scripts.load("native"), keys("later")
+    start_ms = 4 * 10**12
+    found: Figures = {}
+    filled = 0
+
+    def put() -> None:
+        for at in range(0, JOBS, BATCH):
+            queue.put_many([{"body": BODY, "due": start_ms + at + row} for row in range(BATCH)])
+
+    def dispatch() -> None:
+        for _ in range(JOBS // BATCH):
+            scripts.run(client, native["dispatch"].call(key, {"limit": BATCH, "now_ms": start_ms + JOBS}))
+
+    for size in sizes:
+        while filled < size:
+            part = min(FILL, size - filled)
+            queue.put_many([{"body": BODY, "due": start_ms + FAR_MS + filled + row} for row in range(part)])
+            filled += part
+        for name, us in _repeated(client, {"put for later": put, "dispatch": dispatch}, JOBS):
+            found.setdefault(f"{name}, 50 at once", {})[size] = us
+        _told("jobs delayed", size, found)
+    return found
+
+
+def _told(what: str, size: int, found: Figures) -> None:
+    said = ", ".join(f"{name} {values[size]:.1f} µs" for name, values in found.items())
+    print(f"{size} {what}: {said}", file=sys.stderr, flush=True)
+
+
+def main() -> None:
+    """The whole run."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--full", action="store_true", help=f"{FULL_DEPTH} jobs as well")
+    parser.add_argument("--quick", action="store_true", help="only the two smallest sizes of each")
+    parser.add_argument("--folder", type=Path, default=platformdirs.user_cache_path("rqtui-benchmarks"))
+    given = parser.parse_args()
+    given.folder.mkdir(parents=True, exist_ok=True)
+    upto = 2 if given.quick else None
+    depths = (*DEPTHS[:upto], *((FULL_DEPTH,) if given.full else ()))
+    found: dict[str, Figures] = {}
+    with embedded("system") as server, connect(server.url, timeout_s=120.0) as client:
+        for name, measure in {
+            "jobs waiting in the queue": lambda: depth(client, depths),
+            "queues": lambda: breadth(client, QUEUES[:upto]),
+            "jobs waiting for their time": lambda: delayed(client, DELAYED[:upto]),
+        }.items():
+            client.flushall()
+            found[name] = measure()
+        where = machine(server.kind)
+    document = {"machine": where, "found": found}
+    path = given.folder / "growth.json"
+    path.write_text(json.dumps(document, indent=1) + "\n")
+    for name, steps in found.items():
+        for step, values in steps.items():
+            ratio = max(values.values()) / min(values.values())
+            print(f"{name}: {step}: dearest {ratio:.2f} × cheapest{'' if ratio <= 1.5 else ' (above 1.5)'}")
+    _plotted(path, given.folder)
+
+
+def _plotted(figures: Path, folder: Path) -> None:
+    try:
+        home = ready(PLOT, folder)
+    except Missing as error:
+        print(f"no plot: {error}", file=sys.stderr)
+        return
+    command = [*home.command, str(figures), str(folder / "growth.svg")]
+    subprocess.run(command, check=True, env={**home.environment})
+    print(f"written: {figures}, {folder / 'growth.svg'}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
