@@ -1,4 +1,5 @@
-"""What a job costs the server as queues grow: 10³ to 10⁶ jobs waiting (10⁷ with --full), 1 to 10 000 queues, a million delayed.
+"""What a job costs the server as queues grow: 10³ to 10⁶ jobs waiting (10⁷ with --full), 1 to 10 000 queues, a
+million delayed.
 
     python benchmarks/growth.py                 about five minutes on two cores
     python benchmarks/growth.py --full          also 10⁷ jobs: some five gigabytes, half an hour

@@ -1,0 +1,113 @@
+"""What the fuzzers found, one by one: calls without arguments, scores and records that somebody else wrote."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from pathlib import Path
+
+import fuzz_worlds
+import keyspace
+import pytest
+from native_jobs import NOW, ask, key, put
+from redis import Redis
+from redis.exceptions import ResponseError
+
+from rqtui import filters, kept, layouts
+from rqtui.engine import with_layouts
+from rqtui.errors import Refused, UsageError
+from rqtui.layout import Layout
+from rqtui.layouts import native
+from rqtui.model import Job, State
+from rqtui.reports import events, stats
+from rqtui.server import connect, mask
+
+NATIVE: Layout = layouts.make("native")
+
+
+@pytest.mark.parametrize("layout", fuzz_worlds.SUBJECTS)
+def test_a_script_without_its_arguments_is_refused_in_words_of_its_own(layout: str, client: Redis) -> None:
+    for seed in {seed.script.name: seed for seed in fuzz_worlds.seeds(layout, client)}.values():
+        if not seed.argv:
+            continue
+        fuzz_worlds.plant(client, {name: entry.value for name, entry in seed.world.items()})
+        before = keyspace.dump(client)
+        try:
+            client.eval(seed.script.source, len(seed.keys), *seed.keys)
+        except ResponseError as error:
+            assert not re.search("user_script|attempt to|bad argument", str(error)), (seed.script.path, str(error))
+            assert keyspace.dump(client) == before, seed.script.path
+
+
+def test_an_infinite_score_that_somebody_wrote_does_not_stop_a_reprioritise_half_way(client: Redis) -> None:
+    put(client, b"a", b"b")
+    client.zadd(key("ready"), {b"a": float("inf")})
+    answer = ask(client, "reprioritise", [(b"a",), (b"b",)], priority=-5)
+    assert [each.word for each in answer.each] == ["changed", "changed"]
+    assert dict(client.zrange(key("ready"), 0, -1, withscores=True))[b"a"] == -5 * 2.0**40
+
+
+@pytest.mark.parametrize("score", ["0x10", " 1", "1 ", "nan", "-inf"])
+def test_restore_refuses_a_score_that_redis_would_refuse_after_the_first_write(score: str, client: Redis) -> None:
+    record = b"%d - 0 - - - - - - \n{}" % NOW
+    with pytest.raises(Refused, match="the score is a number"):
+        ask(client, "restore", [(b"a", "ready", score, record, b"{}" * 9, b"", b"[]")])
+    assert keyspace.dump(client) == {}
+
+
+def test_a_default_that_is_no_number_does_not_stop_a_page(client: Redis) -> None:
+    put(client, b"a")
+    client.hset(key("meta"), "max_attempts", "many")
+    page = with_layouts(client, [NATIVE]).ask(NATIVE.page_ask("mail", "ready", 0, 10, 10))
+    assert [(job.id, job.max_attempts) for job in page.jobs] == [(b"a", 5)]
+
+
+def test_an_order_that_nobody_can_give_is_none(client: Redis) -> None:
+    client.hset(key("workers"), "w1", f"{NOW} 60000 dance {NOW} 1 host ")
+    assert ask(client, "beat", worker="w1", ttl_ms=60_000, started_ms=NOW, pid="1", host="here").word == "run"
+
+
+@pytest.mark.parametrize(
+    "raw", [b"[[1e999,1,1,1]]", b"[[Infinity,1,1,1]]", b"[" * 90_000, b"[[1,%s,1,1]]" % (b"9" * 50)]
+)
+def test_errors_of_a_job_that_cannot_be_read_are_one_that_says_so(raw: bytes) -> None:
+    assert [attempt.error for attempt in native.history(raw)] == ["the errors of this job cannot be read"]
+
+
+def test_numbers_beyond_all_time_are_a_problem_of_the_job_and_no_crash() -> None:
+    long = b"9" * 5000
+    done = native.decode("mail", "done", b"a", 1.0, b"1 - 0 - - - - - - job\n", b"1 %s 5 1 - - w" % long)
+    assert (done.state, done.worker, done.reserved_ms) == (State.DONE, "w", None)
+    ready = native.decode("mail", "ready", b"a", 1.0, b"%s - 0 - - - - - - job\n" % long[:40], b"")
+    assert ready.problem == "its record cannot be read"
+
+
+def test_digits_of_other_scripts_are_no_counters_and_no_workers(client: Redis) -> None:
+    client.xadd(key("minutes"), {"enqueued": "²"}, id="1799999940000-0")
+    client.hset(key("workers"), mapping={"w1": f"{NOW} 60000 run ² 1 host ", "w2": f"{'9' * 4400} 60000 run 1 1 host "})
+    engine = with_layouts(client, [NATIVE])
+    assert list(engine.ask(stats.history_ask(NATIVE, "mail")).minutes.values()) == [{}]
+    assert [(worker.name, worker.started_ms) for worker in engine.ask(NATIVE.workers_ask("mail"))] == [("w1", None)]
+
+
+def test_an_expression_that_python_warns_of_says_nothing_on_the_terminal() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert filters.parse("/[[a]/")(Job(b"[", "mail", "native", "ready", State.READY, b""))
+        events.matcher("/[[a]/")
+
+
+@pytest.mark.parametrize(
+    "url", ["redis://:?hunter2=@h", "redis://:?hunter2@h", "redis://:&#hunter2=@h", "redis://u:?hunter2#@h"]
+)
+def test_a_password_that_looks_like_an_option_is_not_shown(url: str) -> None:
+    assert "hunter2" not in mask(url)
+    with pytest.raises(UsageError) as refused:
+        connect(url)
+    assert "hunter2" not in str(refused.value)
+
+
+def test_a_file_with_a_strange_name_among_the_undo_records_harms_none(tmp_path: Path) -> None:
+    for name in ("²-delete-a.jsonl", "5-delete-b.jsonl"):
+        (tmp_path / name).write_bytes(b"{")
+    assert kept.names(tmp_path) == ["5-delete-b", "²-delete-a"]
