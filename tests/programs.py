@@ -26,7 +26,6 @@ from soaking import descendants, is_alive
 from waiting import wait_until
 
 from rqtui.client import Queue
-from rqtui.server import connect
 
 PATIENCE_S = 40.0
 RQTUI = [sys.executable, "-m", "rqtui"]

@@ -257,15 +257,18 @@ def _put_lines(session: Session, name: str, path: str, common: dict[str, Any]) -
                     words[done.word] += 1
                 kept += puts if session.as_json else ()
                 bar.step(len(puts))
-    except (RqtuiError, KeyboardInterrupt) as error:
+    except KeyboardInterrupt:
+        in_already = sum(words.values())
+        output.say(f"interrupted: {in_already} jobs are in, and perhaps the batch that was under way.")
+        _write_many(session, queue.name, kept, words)
+        return INTERRUPTED
+    except RqtuiError as error:
         in_already = sum(words.values())
         if not in_already:
             raise
-        is_interrupted = isinstance(error, KeyboardInterrupt)
-        why = "interrupted; with their ids, what was under way can be put again." if is_interrupted else str(error)
-        output.say(f"{why} The {in_already} jobs of the batches before it are in.")
+        output.say(f"{error} The {in_already} jobs of the batches before it are in.")
         _write_many(session, queue.name, kept, words)
-        return INTERRUPTED if is_interrupted else REFUSED
+        return REFUSED
     _write_many(session, queue.name, kept, words)
     return DONE if words.keys() <= TAKEN else REFUSED
 
