@@ -43,6 +43,7 @@ class Outbox:
         self._on_settled = on_settled
         self._acks: deque[Job] = deque()
         self._others: deque[tuple[str, Job, bytes]] = deque()
+        self._again: set[str] = set()  # tokens of what was sent without an answer
         self.is_closed = False  # nobody will empty it any more
         self.taken = 0  # how often something was taken: who sees it unchanged knows that what is here has waited
 
@@ -87,7 +88,9 @@ class Outbox:
                 self._settled(job, "refused")
             return
         for job, answer in zip(parcel.jobs, result.each, strict=True):
-            if answer.word == "stale":
+            was_sent = job.token in self._again  # then `gone` may mean that the first time was done
+            self._again.discard(job.token)
+            if answer.word == "stale" or (answer.word == "gone" and not was_sent):
                 log.warning(
                     "queue %s: %s of job %s came too late: %s", job.queue, parcel.verb, ascii(job.id), answer.text
                 )
@@ -95,6 +98,7 @@ class Outbox:
 
     def put_back(self, parcel: Parcel) -> None:
         """It was not sent, or its reply was lost."""
+        self._again.update(job.token for job in parcel.jobs)
         for job, error in zip(parcel.jobs, parcel.errors, strict=True):
             self.add(parcel.verb, job, error)
 

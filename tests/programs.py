@@ -27,7 +27,7 @@ from waiting import wait_until
 
 from rqtui.client import Queue
 
-PATIENCE_S = 40.0
+PATIENCE_S = float(os.environ.get("PAT","40"))
 RQTUI = [sys.executable, "-m", "rqtui"]
 CONSUME = """
 import signal, sys

@@ -1,0 +1,129 @@
+"""Where the server's time goes, script by script, down to the floor: what `docs/performance.md` quotes.
+
+    python benchmarks/floor.py        a minute on two quiet cores
+
+Server CPU (INFO, user + sys) and time inside EVALSHA (commandstats) per job of enqueue, reserve and ack, ours and bare ones
+that make the same moves; an EVALSHA that does nothing with as many keys and arguments; a PING. All take turns; medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from redis import Redis
+
+from rqtui import scripts
+from rqtui.bench.engine import BARE, BARE_KEYS, BODY, HEADER
+from rqtui.bench.line import machine
+from rqtui.embedded import embedded
+from rqtui.ids import new_ids
+from rqtui.names import keys
+from rqtui.server import connect
+
+ROUNDS = 15
+CALLS = {1: 400, 50: 80}  # of each kind in one round, by the size of the batch
+
+Moves = tuple[Callable[[Sequence[str]], Any], Callable[[Sequence[str]], Any], Callable[[Any], Any]]
+
+
+def ours(client: Redis) -> Moves:
+    """The scripts as a client of ours calls them."""
+    native, key = scripts.load("native"), keys("floor")
+    blank = [None] * (len(native["enqueue"].each) - 2)
+    return (
+        lambda ids: scripts.run(client, native["enqueue"].call(key, {}, [[id, BODY, *blank] for id in ids])),
+        lambda ids: [
+            row[:2]
+            for row in scripts.run(client, native["reserve"].call(key, {"limit": len(ids), "worker": "floor"})).rows
+        ],
+        lambda rows: scripts.run(client, native["ack"].call(key, {}, rows)),
+    )
+
+
+def bare(client: Redis) -> Moves:
+    """Scripts with the same moves and nothing else."""
+    sha = {name: str(_text(client.script_load(source))) for name, source in BARE.items()}
+
+    def call(name: str, *argv: Any) -> Any:
+        return client.evalsha(sha[name], len(BARE_KEYS), *BARE_KEYS, *argv)
+
+    return (
+        lambda ids: call("enqueue", *(value for id in ids for value in (id, HEADER + BODY))),
+        lambda ids: [row[0] for row in call("reserve", len(ids), "floor")],
+        lambda rows: call("ack", *rows),
+    )
+
+
+def _text(value: bytes | str) -> str:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _spent_us(client: Redis) -> tuple[float, float]:
+    cpu, commands = client.info("cpu"), client.info("commandstats")
+    inside = commands.get("cmdstat_evalsha", {"usec": 0})["usec"]
+    return (float(cpu["used_cpu_user"]) + float(cpu["used_cpu_sys"])) * 1e6, float(inside)
+
+
+class Table:
+    """µs per job, of the server and inside EVALSHA, by row and column."""
+
+    def __init__(self, client: Redis) -> None:
+        self._client = client
+        self._found: dict[tuple[str, str], list[tuple[float, float]]] = {}
+
+    def add(self, row: str, column: str, jobs: int, step: Callable[[], Any]) -> Any:
+        """Run a step and note what it cost."""
+        before = _spent_us(self._client)
+        answer = step()
+        after = _spent_us(self._client)
+        self._found.setdefault((row, column), []).append(((after[0] - before[0]) / jobs, (after[1] - before[1]) / jobs))
+        return answer
+
+    def print(self) -> None:
+        """As Markdown; the figure in parentheses is inside EVALSHA."""
+        rows, columns = (list(dict.fromkeys(key[at] for key in self._found)) for at in (0, 1))
+        print("| µs of the server per job | " + " | ".join(columns) + " |\n|---|" + "---:|" * len(columns))
+        for row in rows:
+            print(f"| {row} | " + " | ".join(self._cell(row, column) for column in columns) + " |")
+
+    def _cell(self, row: str, column: str) -> str:
+        values = self._found.get((row, column))
+        if not values:
+            return "—"
+        server, inside = (statistics.median(value[at] for value in values) for at in (0, 1))
+        return f"{server:.1f} ({inside:.1f})"
+
+
+def main() -> None:
+    """The whole run."""
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    with embedded("system") as server, connect(server.url, timeout_s=60.0) as client:
+        where = machine(server.kind)
+        print(f"{where['cpu']}, {where['cores']} cores, {where['server']}, Python {where['python']}; {ROUNDS} rounds\n")
+        table = Table(client)
+        kinds = {"ours": ours(client), "bare": bare(client)}
+        nothing = _text(client.script_load("return 1"))
+        argv = [*keys("floor").values()][:11] + [""] * 12
+        for _ in range(ROUNDS):
+            for batch, calls in CALLS.items():
+                how = "one by one" if batch == 1 else f"{batch} at once"
+                parts = [new_ids(batch) for _ in range(calls)]
+                for kind, (enqueue, reserve, ack) in kinds.items():
+                    jobs = batch * calls
+                    table.add(f"{kind}, {how}", "enqueue", jobs, lambda: [enqueue(part) for part in parts])
+                    taken = table.add(f"{kind}, {how}", "reserve", jobs, lambda: [reserve(part) for part in parts])
+                    table.add(f"{kind}, {how}", "ack", jobs, lambda: [ack(rows) for rows in taken])
+            for name, step in {
+                "an EVALSHA of nothing, 11 keys, 12 arguments": lambda: client.evalsha(nothing, 11, *argv),
+                "an EVALSHA of nothing": lambda: client.evalsha(nothing, 0),
+                "PING": client.ping,
+            }.items():
+                table.add(name, "a call", CALLS[1], lambda: [step() for _ in range(CALLS[1])])
+        table.print()
+
+
+if __name__ == "__main__":
+    main()
