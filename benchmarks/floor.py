@@ -2,8 +2,8 @@
 
     python benchmarks/floor.py        a minute on two quiet cores
 
-Server CPU (INFO, user + sys) and time inside EVALSHA (commandstats) per job of enqueue, reserve and ack, ours and bare ones
-that make the same moves; an EVALSHA that does nothing with as many keys and arguments; a PING. All take turns; medians.
+Server CPU (INFO, user + sys) and time inside EVALSHA (commandstats) per job of enqueue, reserve and ack, ours and bare
+ones that make the same moves; an EVALSHA of nothing with as many keys and arguments; a PING. All take turns; medians.
 """
 
 from __future__ import annotations
@@ -97,6 +97,26 @@ class Table:
         return f"{server:.1f} ({inside:.1f})"
 
 
+def _lifecycles(table: Table, row: str, moves: Moves, parts: Sequence[Sequence[str]]) -> None:
+    enqueue, reserve, ack = moves
+    jobs = sum(map(len, parts))
+    table.add(row, "enqueue", jobs, lambda: [enqueue(part) for part in parts])
+    taken = table.add(row, "reserve", jobs, lambda: [reserve(part) for part in parts])
+    table.add(row, "ack", jobs, lambda: [ack(rows) for rows in taken])
+
+
+def _calls_of_nothing(table: Table, client: Redis) -> None:
+    nothing = _text(client.script_load("return 1"))
+    argv = [*keys("floor").values()][:11] + [""] * 12
+
+    def repeat(row: str, call: Callable[..., Any], *words: Any) -> None:
+        table.add(row, "a call", CALLS[1], lambda: [call(*words) for _ in range(CALLS[1])])
+
+    repeat("an EVALSHA of nothing, 11 keys, 12 arguments", client.evalsha, nothing, 11, *argv)
+    repeat("an EVALSHA of nothing", client.evalsha, nothing, 0)
+    repeat("PING", client.ping)
+
+
 def main() -> None:
     """The whole run."""
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
@@ -105,23 +125,12 @@ def main() -> None:
         print(f"{where['cpu']}, {where['cores']} cores, {where['server']}, Python {where['python']}; {ROUNDS} rounds\n")
         table = Table(client)
         kinds = {"ours": ours(client), "bare": bare(client)}
-        nothing = _text(client.script_load("return 1"))
-        argv = [*keys("floor").values()][:11] + [""] * 12
         for _ in range(ROUNDS):
             for batch, calls in CALLS.items():
-                how = "one by one" if batch == 1 else f"{batch} at once"
-                parts = [new_ids(batch) for _ in range(calls)]
-                for kind, (enqueue, reserve, ack) in kinds.items():
-                    jobs = batch * calls
-                    table.add(f"{kind}, {how}", "enqueue", jobs, lambda: [enqueue(part) for part in parts])
-                    taken = table.add(f"{kind}, {how}", "reserve", jobs, lambda: [reserve(part) for part in parts])
-                    table.add(f"{kind}, {how}", "ack", jobs, lambda: [ack(rows) for rows in taken])
-            for name, step in {
-                "an EVALSHA of nothing, 11 keys, 12 arguments": lambda: client.evalsha(nothing, 11, *argv),
-                "an EVALSHA of nothing": lambda: client.evalsha(nothing, 0),
-                "PING": client.ping,
-            }.items():
-                table.add(name, "a call", CALLS[1], lambda: [step() for _ in range(CALLS[1])])
+                for kind, moves in kinds.items():
+                    parts = [new_ids(batch) for _ in range(calls)]
+                    _lifecycles(table, f"{kind}, {'one by one' if batch == 1 else f'{batch} at once'}", moves, parts)
+            _calls_of_nothing(table, client)
         table.print()
 
 

@@ -9,13 +9,11 @@ Standard output and error go to files; TMPDIR is a folder of the test, so that w
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -27,7 +25,8 @@ from waiting import wait_until
 
 from rqtui.client import Queue
 
-PATIENCE_S = float(os.environ.get("PAT","40"))
+PATIENCE_S = 40.0
+LINES = 1_500  # for `put`: a batch and a half
 RQTUI = [sys.executable, "-m", "rqtui"]
 CONSUME = """
 import signal, sys
@@ -86,6 +85,11 @@ class Programs:
         """Starts them all, and waits until each is at its work."""
         for name in names:
             self.run(name, [*COMMANDS[name], *([self.url] if name == "consume" else [])])
+        if "put" in names:  # it waits for more, as long as nobody closes the pipe
+            pipe = self.running["put"].stdin
+            assert pipe
+            pipe.write(b'{"body": 1, "delay": "1h"}\n' * LINES)
+            pipe.flush()
         for name in names:
             wait_until(lambda name=name: _is_ready(self, name, client), PATIENCE_S, f"{name} is at work", every_s=0.05)
 
@@ -168,17 +172,7 @@ _READY: dict[str, Callable[[Programs, Redis], bool]] = {
     "events": _is_told_of,
     "work": lambda programs, client: _waiters(client) >= len({"work", "consume"} & programs.running.keys()),
     "consume": lambda programs, client: _waiters(client) >= len({"work", "consume"} & programs.running.keys()),
-    "put": lambda programs, client: bool(_connections(programs.running["put"].pid)),
+    "put": lambda programs, client: client.zcard("rqtui:{mail}:scheduled") > LINES // 2,
     "watch": _says("watch", "queues", "out"),
     "demo": _says("demo", "seed 1"),
 }
-
-
-def _connections(pid: int) -> list[str]:
-    """Sockets that a process has open."""
-    found = []
-    with suppress(OSError):
-        for fd in os.listdir(f"/proc/{pid}/fd"):
-            with suppress(OSError):
-                found.append(os.readlink(f"/proc/{pid}/fd/{fd}"))
-    return [target for target in found if target.startswith("socket:")]

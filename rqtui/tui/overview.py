@@ -26,6 +26,7 @@ AT_ONCE = 100  # queues counted per tick; of more, those in sight and some of th
 IN_TURN = 50  # a thousand queues: each counted anew within 40 s, for half a percent of a core
 WITH_HAPPENED = 30  # rows of a terminal
 HAPPENED = 5  # lines of it
+INDENT = 4  # cells, of the queues of a group
 EMPTY = "no queues yet: N adds a job, or point rqtui at another Redis"
 NO_MATCH = "no queue fits the filter: / changes it, Esc in it clears it"
 
@@ -84,7 +85,7 @@ class Overview(View):
 
     def _arrange(self) -> None:
         width, height = self.app.size
-        shape = queues.shape(width, self.cockpit.refs)
+        shape = queues.shape(width, self.cockpit.refs, INDENT if self._is_grouped else 0)
         if shape != self._shape:
             self._shape = shape
             self._table.set_columns(queues.columns(shape))
@@ -195,7 +196,7 @@ class Overview(View):
             queue, rate = self._sum(shown)
         else:
             is_member = self._is_grouped and f"\0{groups.prefix(shown.queue)}" in self._by_id
-            label = ("    " if is_member else "  " if self._is_grouped else "") + display.safe(shown.queue)
+            label = (" " * INDENT if is_member else "  " if self._is_grouped else "") + display.safe(shown.queue)
             queue, rate = self._known.get(shown), self._rates.get(shown)
         facts = (label, queues.facts(queue, rate), self._since(shown))
         made = self._rows.get(id)
@@ -323,6 +324,7 @@ class Overview(View):
         """Groups the queues by the beginning of their names, or no more; the cursor stays with what it was on."""
         shown = self._under_cursor()
         self._is_grouped = not self._is_grouped
+        self._arrange()
         self._redraw()
         group = next((each for each in self._shown if isinstance(shown, Ref) and shown in each.refs), None)
         if isinstance(shown, Group):

@@ -18,6 +18,7 @@ _ORDER = {"critical": 0, "warning": 1, "unknown": 2, "ok": 3}
 SORTS = ("worst first", "name", "ready", "dead", "oldest", "out")
 SHARE, BAR, LONG_BAR = 12, 30, 44  # cells: a thin line, and bars with the counts in them
 SPARK, SHORT_SPARK = 10, 5
+NAME, SHORT_NAME = 15, 9  # cells that a queue's name has at least
 NARROW = 110  # cells of a terminal; below it numbers are short, so that the verdict can be read
 _BARS = ((220, LONG_BAR), (176, BAR))  # from how many cells of a terminal on there is room for which
 _SYSTEM = 14  # cells that the column of systems takes; without it there is room for other things
@@ -28,11 +29,12 @@ _DROP = {State.SCHEDULED: 3, State.READY: 0, State.RESERVED: 2, State.DONE: 8, S
 
 
 class Shape(NamedTuple):
-    """What decides about the columns: short numbers, one system for all, how wide the bar of states is."""
+    """What decides about the columns: short numbers, one system for all, how wide the bar of states is and a name."""
 
     is_narrow: bool = False
     is_one_system: bool = False
     bar: int = SHARE
+    name: int = NAME
 
 
 class Since(NamedTuple):
@@ -42,11 +44,13 @@ class Since(NamedTuple):
     went: int = 0
 
 
-def shape(width: int, refs: Collection[Ref]) -> Shape:
-    """The columns for a terminal of `width` cells and these queues."""
+def shape(width: int, refs: Collection[Ref], indent: int = 0) -> Shape:
+    """The columns for a terminal of `width` cells and these queues, whose names stand `indent` cells in."""
     is_one = len({ref.layout for ref in refs}) < 2
     room = width + (_SYSTEM if is_one else 0)
-    return Shape(width < NARROW, is_one, next((bar for least, bar in _BARS if room >= least), SHARE))
+    bar = next((bar for least, bar in _BARS if room >= least), SHARE)
+    longest = max((len(ref.queue) for ref in refs), default=0) + indent
+    return Shape(width < NARROW, is_one, bar, max(SHORT_NAME, min(longest, NAME)))
 
 
 def columns(shape: Shape) -> tuple[Column, ...]:
@@ -63,7 +67,7 @@ def columns(shape: Shape) -> tuple[Column, ...]:
     )
     drops = _NARROW_DROPS if shape.is_narrow else _WIDE_DROPS
     return (
-        Column("queue", "queue", 12 if shape.is_narrow else 15, weight=2, style="strong"),
+        Column("queue", "queue", shape.name if shape.is_narrow else NAME, weight=2, style="strong"),
         *(() if shape.is_one_system else (Column("layout", "system", 12, drop=9, style="muted"),)),
         *numbers,
         Column("share", "states" if shape.bar > SHARE else "share", shape.bar, drop=drops["share"]),
@@ -71,7 +75,7 @@ def columns(shape: Shape) -> tuple[Column, ...]:
         Column("spark", "trend", _spark(shape), drop=drops["spark"], style="muted"),
         Column("oldest", "oldest", 6, align="right", drop=drops["oldest"], style="muted"),
         Column("workers", *(("wrk", 3) if shape.is_narrow else ("workers", 7)), align="right", drop=drops["workers"]),
-        Column("verdict", "verdict", 16 if shape.is_narrow else 24, weight=5),
+        Column("verdict", "verdict", 28 - shape.name if shape.is_narrow else 24, weight=5),
     )
 
 

@@ -6,11 +6,13 @@ import base64
 import random
 import re
 import shlex
+import subprocess
+import sys
 
 import hostile
 import pytest
 from redis import Redis
-from shell import shell
+from shell import environment, shell
 
 from rqtui import layouts, metrics
 from rqtui.client import Queue
@@ -156,13 +158,16 @@ def test_neither_lua_nor_the_protocol_can_be_injected(client: Redis, url: str) -
     assert client.get("bystander") == b"x" and client.zcard("rqtui:{mail}:dead") == len(odd)
 
 
-def test_completion_offers_nothing_that_came_from_redis(
-    client: Redis, url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("shape", ["complete_bash", "complete_zsh", "complete_fish"])
+def test_completion_offers_nothing_that_came_from_redis(shape: str, client: Redis, url: str) -> None:
     Queue("$(touch-trap)", client).put(1)
-    for shape, words in (("complete_bash", "rqtui jobs "), ("complete_zsh", "rqtui act "), ("complete_fish", "rqtui ")):
-        monkeypatch.setenv("_RQTUI_COMPLETE", shape)
-        monkeypatch.setenv("COMP_WORDS", words)
-        monkeypatch.setenv("COMP_CWORD", "2")
-        monkeypatch.setenv("_TYPER_COMPLETE_ARGS", words)
-        assert "touch-trap" not in shell(url).out
+
+    def offered(words: str) -> bytes:
+        asked = {"_RQTUI_COMPLETE": shape, "COMP_WORDS": words, "_TYPER_COMPLETE_ARGS": words}
+        asked |= {"COMP_CWORD": str(words.count(" ")), "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
+        environ = {**environment(url), **asked}  # a program of its own: completion unhooks what checks arguments
+        return subprocess.run([sys.executable, "-m", "rqtui"], capture_output=True, env=environ, check=False).stdout
+
+    assert b"snapshot" in offered("rqtui ")
+    assert b"--filter" in offered("rqtui jobs --")
+    assert b"touch-trap" not in offered("rqtui jobs ") + offered("rqtui act delete ")
