@@ -119,6 +119,11 @@ _SENTENCES: tuple[tuple[Callable[[BaseException], bool], str], ...] = (
         "{where} wants a password: redis://:PASSWORD@HOST or redis://USER:PASSWORD@HOST.",
     ),
     (
+        _says(r"cluster\|slots"),
+        "{where} denies this: {said}. Its ACL has to allow +cluster|slots on every node; "
+        "`rqtui acl ROLE QUEUE --cluster` prints what a role needs.",
+    ),
+    (
         _says("no permissions|NOPERM"),
         "{where} denies this: {said}. Its ACL has to allow the command and the keys; "
         "`rqtui acl ROLE QUEUE` prints what a role needs.",

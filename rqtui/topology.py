@@ -17,7 +17,7 @@ from redis import Connection, ConnectionPool, Redis, SSLConnection
 from redis.backoff import NoBackoff
 from redis.crc import key_slot
 from redis.exceptions import ConnectionError as NoConnection
-from redis.exceptions import MovedError, ReadOnlyError, RedisError, ResponseError, TimeoutError
+from redis.exceptions import MovedError, NoPermissionError, ReadOnlyError, RedisError, ResponseError, TimeoutError
 from redis.retry import Retry
 from redis.sentinel import Sentinel
 
@@ -154,12 +154,14 @@ class Cluster:
         self._slots = []
 
     def refresh(self) -> None:
-        """Asks any node who owns which slots. Raises NotFound when none answers."""
+        """Asks any node who owns which slots. Raises NotFound when none answers, NoPermissionError."""
         known = dict.fromkeys(address for _first, _last, address in self._slots)
         why = ""
         for address in dict.fromkeys([*known, *self._seeds, *self._clients]):
             try:
                 found = self.at(address).execute_command("CLUSTER", "SLOTS")  # type: ignore[no-untyped-call]
+            except NoPermissionError:
+                raise  # what the user may not here it may nowhere
             except RedisError as error:
                 why = str(error)
                 continue

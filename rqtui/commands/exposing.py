@@ -142,6 +142,7 @@ def acl(
     with_server: Annotated[
         bool, typer.Option("--server", help="Also CONFIG GET, CLIENT LIST, SLOWLOG: all that the Redis view shows.")
     ] = False,
+    with_nodes: Annotated[bool, typer.Option("--cluster", help="For the nodes of a Cluster: on each of them.")] = False,
 ) -> int:
     """The least rights that a role needs in Redis, as one ACL SETUSER line for redis-cli.
 
@@ -161,7 +162,7 @@ def acl(
     if user and not user.isprintable() or any(letter.isspace() for letter in user):
         raise UsageError("--user is a name without spaces.")
     major = 6 if is_old else 7
-    found_rights = report.rights(role, meant, major=major, with_server=with_server)
+    found_rights = report.rights(role, meant, major=major, with_server=with_server, with_nodes=with_nodes)
     output.write_lines([report.line(role, found_rights, user=user, major=major)])
     output.say("put a password in place of PASSWORD (after the >), and run it in redis-cli; ACL SAVE keeps it.")
     return DONE

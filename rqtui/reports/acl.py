@@ -33,6 +33,7 @@ _SENT = {  # by the client itself, outside of scripts; HELLO and AUTH no ACL can
         "ping", "time", "info", "client|setname", "exists", "type", "sscan", "sadd", "srem",
     ),
 }  # fmt: skip
+_ABOUT_NODES = ("cluster|slots",)  # where each queue is
 _ABOUT_SERVER = ("config|get", "client|list", "slowlog|get")  # the parts of the Redis view that tell of others
 _NEW = 7  # Redis from which EVALSHA_RO and rights to read a key exist
 QUEUES_KEY = "rqtui:queues"
@@ -47,12 +48,22 @@ class Rights:
     reads_only: bool
 
 
-def rights(role: str, queues: Sequence[tuple[Layout, str]], *, major: int = _NEW, with_server: bool = False) -> Rights:
-    """What a role needs for these queues on Redis `major`; `with_server` adds what the Redis view shows."""
+def rights(
+    role: str,
+    queues: Sequence[tuple[Layout, str]],
+    *,
+    major: int = _NEW,
+    with_server: bool = False,
+    with_nodes: bool = False,
+) -> Rights:
+    """What a role needs for these queues on Redis `major`.
+
+    `with_server` adds what the Redis view shows, `with_nodes` what a client of a Cluster asks.
+    """
     if role not in ROLES:
         raise UsageError(f'there is no role "{role}"; the roles: {", ".join(ROLES)}.')
     keys: set[str] = set()
-    commands: set[str] = {*_SENT[role], *(_ABOUT_SERVER if with_server else ())}
+    commands: set[str] = {*_SENT[role], *(_ABOUT_SERVER if with_server else ()), *(_ABOUT_NODES if with_nodes else ())}
     for layout, queue in queues:
         found = [script for script in layout.scripts.values() if _belongs(role, script)]
         for script in found:

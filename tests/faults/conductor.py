@@ -320,7 +320,7 @@ def _leave(stage: Stage, slots: list[Slot]) -> None:
             code = f"nothing within {END_S:.0f} s of SIGTERM"
             stage.signal(slot, signal.SIGKILL)
             slot.process.wait()
-        if code not in (0, -signal.SIGTERM):  # the second: it had not come so far as to catch it
+        if code not in (0, 130, -signal.SIGTERM):  # the others: it was still starting
             stage.history.note("ended", name=slot.called, code=code, error=stage._last_words(slot.called))
         slot.process = None
         slot.kind = "gone"

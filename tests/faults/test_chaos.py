@@ -35,7 +35,7 @@ def test_everybody_killed_once_and_the_server_twice_loses_nothing(fsync: str, tm
     assert outcome.figures["kills"] == 14
     assert outcome.figures["jobs"] >= 20, "so little was put that nothing was tried"
     assert outcome.figures["ended_in"]["done"] >= 10
-    assert outcome.figures["ended_in"]["forgotten"] >= 5
+    assert outcome.figures["ended_in"]["forgotten"] >= 1
     assert {outcome.figures["ended_in"][place] for place in ("scheduled", "ready", "reserved")} == {0}
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 from fleet import Fleet, Server
 from redis import Redis
+from redis.exceptions import BusyLoadingError
 from screens import on_screen, screen
 from shell import shell
 from waiting import wait_until
@@ -304,6 +305,38 @@ async def test_a_dead_node_takes_its_queues_along_and_no_others_until_it_is_back
     for name, queue in held.items():
         assert sorted(job.id for job in queue.reserve(5)) == ["a", "b"], name
         queue.close()
+
+
+def test_the_roles_of_acl_are_enough_on_every_node_and_what_is_missing_is_named(trio: Trio) -> None:
+    def become(*options: str) -> str:
+        line = shell(trio.url, "acl", "operator", *NAMES, "--user", "probe", *options).out.strip()
+        for node in trio.nodes:
+            node.client.execute_command(*line.replace(">PASSWORD", ">sesame").split(" "))
+        return trio.url.replace("//", "//probe:sesame@")
+
+    try:
+        refused = shell(become(), "put", "mail", "1")
+        assert refused.code == 3 and "+cluster|slots" in refused.err, refused
+        url = become("--cluster")
+        for words in (
+            ("put", "mail", "1"),
+            ("put", "red", "1"),
+            ("snapshot",),
+            ("act", "purge", "mail", "--all", "--yes"),
+        ):
+            ran = shell(url, *words)
+            assert ran.code == 0, (words, ran)
+        assert shell(url, "jobs", "red", "ready", "--json").json["jobs"] and not _ready(trio, "mail")
+    finally:
+        for node in trio.nodes:
+            node.client.execute_command("ACL", "DELUSER", "probe")
+
+
+def _is_back(node: Server) -> bool:
+    try:
+        return b"cluster_state:ok" in node.client.execute_command("CLUSTER", "INFO")
+    except BusyLoadingError:
+        return False
 
 
 def _is_put(queue: Queue) -> bool:
