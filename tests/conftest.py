@@ -14,6 +14,7 @@ A server that is not installed makes its tests skip, with a reason; without any,
 from __future__ import annotations
 
 import importlib.util
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -28,6 +29,11 @@ from rqtui.errors import UsageError
 from rqtui.server import connect
 
 REAL = ("redis", "valkey")
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """`-n auto`: three workers for two cores, since a test waits for a screen, a process or a clock half its time."""
+    return -(-3 * (os.cpu_count() or 1) // 2)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

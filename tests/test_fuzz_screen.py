@@ -127,7 +127,10 @@ def judge(it: Screen) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", [NARROW, WIDE], ids=["80x24", "160x45"])
+@pytest.mark.parametrize(
+    "size",
+    [pytest.param(NARROW, id="80x24"), pytest.param(WIDE, id="160x45", marks=pytest.mark.long)],
+)
 def test_hundreds_of_hostile_jobs_on_every_page_of_the_board(
     url: str, hostile_queue: Queue, size: tuple[int, int]
 ) -> None:

@@ -1,12 +1,11 @@
 """Random verbs against a plain Python model of the queue: after each step every key of Redis means what the model says.
 
-The short profile runs each time; with RQTUI_LONG=1 in the environment many more and longer ways are tried.
+The short profile runs each time; `pytest -m long` tries many more and longer ways.
 """
 
 from __future__ import annotations
 
 import copy
-import os
 from typing import Any
 
 import pytest
@@ -319,12 +318,12 @@ def run_machine(client: Redis, how: settings) -> None:
     run_state_machine_as_test(type("NativeQueue", (Machine,), {"client": client}), settings=how)
 
 
-def test_random_verbs_do_what_the_model_says(any_client: Redis) -> None:
-    run_machine(any_client, profile(100, 60))
+def test_random_verbs_do_what_the_model_says(request: pytest.FixtureRequest, any_client: Redis) -> None:
+    is_first = request.node.callspec.params["any_server"] == "redis"
+    run_machine(any_client, profile(100 if is_first else 30, 60))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(1800)
-@pytest.mark.skipif(not os.environ.get("RQTUI_LONG"), reason="set RQTUI_LONG=1 for the long run")
 def test_many_random_verbs_do_what_the_model_says(server_client: Redis) -> None:
     run_machine(server_client, profile(1500, 100))

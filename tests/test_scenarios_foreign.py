@@ -247,7 +247,7 @@ def test_timeouts_ends_after_the_seconds_that_were_asked_for(client: Redis, url:
     assert (found["put"], found["findings"], found["lost"]) == (10_000, [], 0)
 
 
-@pytest.mark.slow
+@pytest.mark.long  # `test_demo` plays it in each run
 @pytest.mark.timeout(200)
 def test_timeouts_plays_ten_thousand_items_with_forty_workers_to_their_end(client: Redis, url: str) -> None:
     found = run_headless(TIMEOUTS, url, seed=1)

@@ -103,7 +103,10 @@ def test_below_60_by_12_there_is_a_sentence_and_q_works(url: str, seeded: Seeded
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [theme.LIGHT, theme.ANSI, "textual-dark", "nord"])
+@pytest.mark.parametrize(
+    "name",
+    [theme.LIGHT, theme.ANSI, *(pytest.param(name, marks=pytest.mark.long) for name in ("textual-dark", "nord"))],
+)
 def test_every_view_opens_in_every_kind_of_theme(url: str, seeded: Seeded, name: str) -> None:
     @on_screen
     async def run() -> None:

@@ -6,7 +6,6 @@ that nobody else touched is the same to the byte: place, score, record, body, li
 
 from __future__ import annotations
 
-import os
 import tempfile
 from pathlib import Path
 
@@ -179,8 +178,7 @@ def test_taking_everything_back_leaves_each_job_as_it_was(client: Redis) -> None
     run_machine(client, 25, 25)
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.skipif(not os.environ.get("RQTUI_LONG"), reason="set RQTUI_LONG=1 for the long run")
+@pytest.mark.long
 def test_taking_everything_back_leaves_each_job_as_it_was_on_many_ways(client: Redis) -> None:
     run_machine(client, 600, 60)
