@@ -283,10 +283,15 @@ def history(errors: bytes) -> tuple[Attempt, ...]:
         return ()
     try:
         entries = json.loads(errors.decode("utf-8", "replace"))
-        told = ((_whole(start), _whole(end), str(worker), str(error)) for start, end, worker, error in entries)
+        told = ((_whole(start), _whole(end), _said(worker), _said(error)) for start, end, worker, error in entries)
         return tuple(Attempt(*each) for each in told)
     except (ValueError, TypeError, OverflowError, RecursionError):  # Infinity is a number in Python's JSON
         return (Attempt(0, 0, "", "the errors of this job cannot be read"),)
+
+
+def _said(value: Any) -> str:
+    """Text out of JSON, where `\\ud800` stands for half a letter: no text has it, but its bytes can be kept."""
+    return str(value).encode("utf-8", "surrogatepass").decode("utf-8", "surrogateescape")
 
 
 _DIGITS = 17  # of a token; no instant, length or count has more

@@ -111,3 +111,9 @@ def test_a_file_with_a_strange_name_among_the_undo_records_harms_none(tmp_path: 
     for name in ("²-delete-a.jsonl", "5-delete-b.jsonl"):
         (tmp_path / name).write_bytes(b"{")
     assert kept.names(tmp_path) == ["5-delete-b", "²-delete-a"]
+
+
+def test_half_a_letter_in_an_error_is_kept_as_its_bytes() -> None:
+    [attempt] = native.history(rb'[[1, 2, "\ud83d\ude00", "\ud800"]]')
+    assert attempt.worker == "\N{GRINNING FACE}"
+    assert attempt.error.encode("utf-8", "surrogateescape") == b"\xed\xa0\x80"
