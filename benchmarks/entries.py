@@ -48,7 +48,7 @@ ENTRIES = (
         "100 tasks at once, 100 ahead",
     ),
     Entry("streaq", "on_streaq.py", "streaq", ("streaq",), 4_000, 3_000, True, "concurrency 100"),
-    Entry("Celery", "on_celery.py", "celery", ("celery[redis]",), 2_000, 2_000, True, "solo pool, prefetch 100, late acks"),
+    Entry("Celery", "on_celery.py", "celery", ("celery[redis]", "flower"), 2_000, 2_000, True, "solo pool, prefetch 100, late acks"),
     Entry("arq", "on_arq.py", "arq", ("arq",), 1_000, 300, True, "100 jobs at once, a poll each 10 ms"),
     Entry("rq", "on_rq.py", "rq", ("rq",), 1_000, 60, True, "SimpleWorker"),
     Entry("huey", "on_huey.py", "huey", ("huey", "redis"), 4_000, 4_000, False, "4 threads"),

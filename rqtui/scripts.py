@@ -147,7 +147,10 @@ class Script(Header):
             given += [None] * (expected - len(given))
         if len(given) != expected:
             raise ScriptError(f"{where} came with {len(given)} values; the header declares {expected}")
-        values = {arg.name: read(value, arg, where) for arg, value in zip(word.values, given, strict=False)}
+        values = {
+            arg.name: value if type(value) is int and arg.type == "int" else read(value, arg, where)
+            for arg, value in zip(word.values, given, strict=False)
+        }
         rows = read_table(given[-1], word.rows, where) if word.rows else []
         return Answer(word.word, word.text, values, rows, columns=tuple(column.name for column in word.rows))
 

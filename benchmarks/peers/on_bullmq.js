@@ -6,7 +6,7 @@ const {Queue, Worker} = require('bullmq');
 const Redis = require('ioredis');
 
 const BULK = 1000, BODY_LETTERS = 200, EVERY_MS = 25, DELAY_MS = 1000, SETTLE_MS = 500, IDLE_MS = 10000, IDLE_SETTLE_MS = 6000;
-const PATIENCE_MS = 180000;
+const PATIENCE_MS = 180000, LOOK_JOBS = 10, LOOKS = 21;
 const OPTIONS = {removeOnComplete: true, removeOnFail: true};
 const CONCURRENCY = {best: 50, default: 1};
 
@@ -117,6 +117,21 @@ const COMMANDS = {
     await pause(IDLE_MS);
     const found = difference(before, await spent(redis)), seconds = IDLE_MS / 1000;
     return {workers: number, per_second: found.commands / seconds, trips_per_second: found.trips / seconds, server_us_per_second: found.server_us / seconds};
+  },
+  look: async (queue, redis, number) => { // what bull-board asks of each queue
+    const queues = Array.from({length: number}, (_, at) => new Queue(`look-${at}`, {connection: redis}));
+    for (const each of queues) await each.addBulk(Array(LOOK_JOBS).fill({name: 'run', data: '', opts: OPTIONS}));
+    const look = async () => (await Promise.all(queues.map((each) => each.getJobCounts()))).reduce((sum, each) => sum + each.waiting, 0);
+    let found = await look();
+    const took = [], before = await spent(redis);
+    for (let i = 0; i < LOOKS; i++) {
+      const began = nowNs();
+      found = await look();
+      took.push(Number(nowNs() - began) / 1e6);
+    }
+    if (found !== number * LOOK_JOBS) return {none: `it counted ${found} jobs of ${number * LOOK_JOBS}`};
+    const all = Object.entries(difference(before, await spent(redis))).map(([name, each]) => [name, each / LOOKS]);
+    return {queues: number, ms: median(took.sort((a, b) => a - b)), ...Object.fromEntries(all)};
   },
   memory: async (queue, redis, number) => {
     await bulk(queue, [body()]);

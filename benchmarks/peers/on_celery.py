@@ -1,11 +1,16 @@
-"""Celery, acks after the job: at its best one process without a pool; by default a pool with a child per core."""
+"""Celery, acks after the job: at its best one process without a pool; by default a pool with a child per core.
+
+Its monitor is Flower.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
 
 from celery import Celery
-from protocol import Peer, main, ran
+from flower.utils.broker import Broker
+from protocol import LOOK_JOBS, Peer, main, ran
 
 BEST = ("--pool=solo", "--without-gossip", "--without-mingle", "--without-heartbeat", "--prefetch-multiplier=100")
 
@@ -25,7 +30,15 @@ def make(url: str, variant: str) -> Peer:
     def later(body: str, delay_s: float) -> None:
         task.apply_async((body,), countdown=delay_s)
 
-    return Peer(enqueue, work, later=later, forks=("default",))
+    def look(number: int) -> Callable[[], int]:
+        names = [f"look-{at}" for at in range(number)]
+        for name in names:
+            for _ in range(LOOK_JOBS):
+                task.apply_async(("",), queue=name)
+        monitor = Broker(url)  # of Flower: what its API's /api/queues/length asks
+        return lambda: sum(each["messages"] for each in asyncio.run(monitor.queues(names)))
+
+    return Peer(enqueue, work, later=later, forks=("default",), look=look)
 
 
 if __name__ == "__main__":

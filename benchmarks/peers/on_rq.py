@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import io
+import re
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 
-from protocol import Peer, main, ran
+from protocol import LOOK_JOBS, Peer, main, ran
 from redis import Redis
 from rq import Queue, SimpleWorker, Worker
+from rq.cli.helpers import show_both
 
 BULK = 1000
 NOTHING_KEPT = {"result_ttl": 0}
@@ -31,7 +35,19 @@ def make(url: str, variant: str) -> Peer:
     def later(body: str, delay_s: float) -> None:
         queue.enqueue_in(timedelta(seconds=delay_s), ran, body, **NOTHING_KEPT)
 
-    return Peer(enqueue, work, bulk=bulk, later=later, forks=("default",))
+    def look(number: int) -> Callable[[], int]:
+        connection = Redis.from_url(url)
+        for at in range(number):
+            Queue(f"look-{at}", connection=connection).enqueue_many([Queue.prepare_data(ran, ("",))] * LOOK_JOBS)
+
+        def info() -> int:  # what `rq info` does each time
+            with contextlib.redirect_stdout(io.StringIO()) as told:
+                show_both(Queue.all(connection=connection), False, False, Queue, Worker, connection)
+            return int(re.findall(r"(\d+) jobs total", told.getvalue())[0])
+
+        return info
+
+    return Peer(enqueue, work, bulk=bulk, later=later, forks=("default",), look=look)
 
 
 if __name__ == "__main__":

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from protocol import Peer, main, ran
+from protocol import LOOK_JOBS, Peer, main, ran
 
+from rqtui import layouts
 from rqtui.client import Queue
+from rqtui.engine import with_layouts
+from rqtui.server import connect
 
 
 def make(url: str, variant: str) -> Peer:
@@ -22,11 +25,19 @@ def make(url: str, variant: str) -> Peer:
                 with job:
                     ran(job.body)
 
+    def look(number: int) -> Callable[[], int]:
+        client = connect(url)
+        for at in range(number):
+            Queue(f"look-{at}", client).put_many([""] * LOOK_JOBS)
+        engine = with_layouts(client, [layouts.make("native")])
+        return lambda: sum(count.count for each in engine.snapshot().queues for count in each.counts)
+
     return Peer(
         enqueue,
         work,
         bulk=lambda bodies: queue.put_many(bodies) and None,
         later=lambda body, delay_s: queue.put(body, delay=delay_s) and None,
+        look=look,
     )
 
 

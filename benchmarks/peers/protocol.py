@@ -10,6 +10,7 @@ here needs more than Python: the program runs in the environment of its peer. It
     on_rq.py --url URL delayed N      how late jobs with a delay of a second are {"median_ms", "worst_ms", "first_ms"}
     on_rq.py --url URL idle K         K workers with nothing to do for 10 s      {"per_second"}
     on_rq.py --url URL memory N       bytes of the server per waiting job        {"bytes"}
+    on_rq.py --url URL look K         one look of its monitor at K queues of ten jobs {"ms", "commands", "trips", …}
 
 What a library does not offer is `{"none": why}`. The worker runs in a process of its own, forked before anything is
 connected; times on both sides are CLOCK_MONOTONIC. `on_bullmq.js` says the same in JavaScript.
@@ -41,6 +42,7 @@ EVERY_S = 0.025  # between two jobs whose latency is measured
 DELAY_S = 1.0
 SETTLE_S = 0.5  # after the last job, for acks that are still under way; between the warm-up and the first measured job
 START_S = 60.0  # how long a worker may take until it has run its first job
+LOOK_JOBS, LOOKS = 10, 21
 IDLE_S = 10.0
 IDLE_SETTLE_S = 6.0
 
@@ -56,7 +58,8 @@ class Peer:
     """What a library does under its own names; `None` where it cannot.
 
     `work(setting, wants_delays)` runs a worker for ever; each job calls `ran(body)`. `forks`: the settings in which
-    jobs run in children of the worker. `no_bulk` and `no_delay` say why there is none.
+    jobs run in children of the worker. `look(K)` fills K queues with LOOK_JOBS each, and gives what its monitor calls
+    to count them all. `no_bulk`, `no_delay` and `no_look` say why there is none.
     """
 
     enqueue: Callable[[Sequence[str]], None]
@@ -64,8 +67,10 @@ class Peer:
     bulk: Callable[[Sequence[str]], None] | None = None
     later: Callable[[str, float], None] | None = None
     forks: tuple[str, ...] = ()
+    look: Callable[[int], Callable[[], int]] | None = None
     no_bulk: str = "no call for many jobs"
     no_delay: str = "no delayed jobs"
+    no_look: str = "no monitor of its own"
 
 
 def body(at_ns: int = 0) -> str:
@@ -229,6 +234,22 @@ def _memory(peer: Peer, server: Server, number: int, setting: str) -> dict[str, 
     return {"jobs": number, "bytes": (int(server.info("memory")["used_memory"]) - before) / number}
 
 
+def _look(peer: Peer, server: Server, number: int, setting: str) -> dict[str, Any]:
+    if peer.look is None:
+        return {"none": peer.no_look}
+    look = peer.look(number)
+    found, took = look(), []  # the first connects and loads scripts
+    before = server.spent()
+    for _ in range(LOOKS):
+        began_s = time.perf_counter()
+        found = look()
+        took.append((time.perf_counter() - began_s) * 1e3)
+    if found != number * LOOK_JOBS:
+        return {"none": f"it counted {found} jobs of {number * LOOK_JOBS}"}
+    spent = _difference(before, server.spent())
+    return {"queues": number, "ms": statistics.median(took), **{name: each / LOOKS for name, each in spent.items()}}
+
+
 class _workers:
     """Workers in processes of their own; inside, a function that reads what their jobs say, until nothing comes."""
 
@@ -288,4 +309,5 @@ _COMMANDS: dict[str, Callable[[Peer, Server, int, str], dict[str, Any]]] = {
     "delayed": _delayed,
     "idle": _idle,
     "memory": _memory,
+    "look": _look,
 }

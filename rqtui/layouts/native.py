@@ -31,6 +31,10 @@ class Native(Layout):
     fits_cluster = True
     tells = frozenset({"name", "tried", "error", "worker"})
 
+    def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:
+        super().__init__(*options, is_asked=is_asked)
+        self._counts: dict[str, Ask[Queue]] = {}
+
     def keys(self, queue: str) -> Mapping[str, str]:
         """Keys by name; raises UsageError for a name that would scatter them over slots."""
         return keys(queue)
@@ -53,8 +57,12 @@ class Native(Layout):
         return bool(client.exists(keys(queue)["meta"]))
 
     def queue_ask(self, queue: str) -> Ask[Queue]:
-        """Counts, ages and cumulative counters."""
-        return Ask((self._read("counts", queue),), lambda answers: _queue(queue, answers[0]))
+        """Counts, ages and cumulative counters; the same each time, so it is made once."""
+        known = self._counts.get(queue)
+        if known is None:
+            known = Ask((self._read("counts", queue),), lambda answers: _queue(queue, answers[0]))
+            self._counts[queue] = known
+        return known
 
     def page_ask(self, queue: str, place: str, offset: int, limit: int, body_bytes: int) -> Ask[Page]:
         """A page in the place's own order; offset -1 is the last page."""
@@ -101,6 +109,9 @@ def _queue_of(item: bytes) -> str:
     return name
 
 
+_STATES = tuple((state.value, state) for state in State)
+
+
 def _queue(queue: str, answer: Answer | Exception) -> Queue:
     if isinstance(answer, ServerError):
         return uncounted(queue, "native", answer)
@@ -115,7 +126,7 @@ def _queue(queue: str, answer: Answer | Exception) -> Queue:
     return Queue(
         queue,
         "native",
-        counts=tuple(Count(state.value, state, v[state.value]) for state in State),
+        counts=tuple([Count(place, state, v[place]) for place, state in _STATES]),
         counted_ms=now,
         paused=v["paused_ms"] >= 0,
         workers=v["live"],
