@@ -32,7 +32,7 @@ from rqtui.server import connect
 
 ROUNDS = 5
 PROGRAM_S = 240
-LATENCY_JOBS, DELAYED_JOBS, IDLE_WORKERS, MEMORY_JOBS = 100, 20, 50, 30_000
+LATENCY_JOBS, DELAYED_JOBS, IDLE_WORKERS, MEMORY_JOBS, LOOK_QUEUES = 100, 20, 50, 30_000, 100
 QUICK = 0.1  # of the jobs
 SETTINGS = ("save", "appendonly", "maxmemory", "hz", "io-threads", "hash-max-listpack-entries")
 FLOOR_SCALE = 0.3  # of what `rqtui bench engine` runs against bare scripts: it is repeated in each round
@@ -94,6 +94,8 @@ class Conductor:
         yield "latency", self.ask(entry, home, "latency", self.size(LATENCY_JOBS))
         self._flush()
         yield "delayed", self.ask(entry, home, "delayed", max(5, self.size(DELAYED_JOBS)))
+        self._flush()
+        yield "look", self.ask(entry, home, "look", LOOK_QUEUES)
         if is_first:  # counts, which no busy moment of the machine changes
             self._flush()
             yield "memory", self.ask(entry, home, "memory", self.size(MEMORY_JOBS))

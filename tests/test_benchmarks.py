@@ -83,7 +83,7 @@ def test_the_table_has_medians_with_their_spread_and_says_what_is_missing(module
     text = modules("tables").report(a_run(rq="no network"))
     assert "50 000 [5 000 … 50 000]" in text
     assert "* rq: not measured: no network" in text
-    assert "* BullMQ, delayed: no delayed jobs" in text
+    assert "* rqtui, BullMQ, delayed: no delayed jobs" in text
     assert "| drain: times BullMQ at concurrency 50 | 10 | ≥ 2: met |" in text
     assert "| put in bulk: times BullMQ | 1 | ≥ 4: **missed** |" in text
     assert "| put in bulk: times rq | not measured | ≥ 8 |" in text
