@@ -135,9 +135,9 @@ def test_rates_sizes_and_durations_have_their_unit() -> None:
 
 
 def test_a_sparkline_shows_the_newest_and_dots_where_nothing_was() -> None:
-    assert display.sparkline(range(9)) == "·▁▂▃▄▅▆▇█"
-    assert display.sparkline(range(9), width=3) == "▆▇█"
-    assert display.sparkline([1], width=3) == "··█"
+    assert display.sparkline(range(8)) == "·▁▂▃▄▅▆▇"
+    assert display.sparkline(range(8), width=3) == "▅▆▇"
+    assert display.sparkline([1], width=3) == "··▇"
     assert display.sparkline([]) == ""
     assert display.sparkline(range(9), ascii_only=True).isascii()
 

@@ -52,7 +52,7 @@ __all__ = [
 S = TypeVar("S")
 
 ZERO = "·"
-_SPARKS = ("▁▂▃▄▅▆▇█", ".,:;+*#@")
+_SPARKS = ("▁▂▃▄▅▆▇", ".,:;+*#")  # no full cell: lines one below the other would run together
 _LINE, _HALF_LINE = "━", "╸"
 _DAY_S = 86_400
 _YEAR_S = 365 * _DAY_S
