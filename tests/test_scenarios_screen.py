@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from redis import Redis
+from rich.cells import cell_len
 from screens import WIDE, Screen, on_screen
 from textual.widgets._toast import Toast
 
@@ -15,6 +16,7 @@ from rqtui.scenarios import SCENARIOS
 from rqtui.scenarios.foreign import ForeignRun
 from rqtui.scenarios.stage import ForeignScenario
 from rqtui.settings import Settings
+from rqtui.tui import chrome
 from rqtui.tui.app import Cockpit
 
 FOREIGN = {name: story for name, story in SCENARIOS.items() if isinstance(story, ForeignScenario)}
@@ -63,3 +65,12 @@ async def test_the_screens_dispatcher_serves_the_demo_and_comma_stops_it(url: st
         await it.until_shown("due: , dispatches")
         await it.press("comma")
         await it.until(lambda: overdue(1.5) == 0, "they go in batches")
+
+
+@pytest.mark.parametrize("width", [60, 78, 100])
+def test_a_strip_without_room_leaves_whole_keys_away_and_keeps_the_one_that_explains(width: int) -> None:
+    keys = [(str(number), "collector") for number in range(9)]
+    left, right = chrome.strip_line([*keys, ("d", "try")], ["5 workers"], "late", width)
+    shown = chrome.spread(left, right, width).plain
+    assert shown.startswith("0 collector  1 collector") and "  d try" in shown and shown.rstrip().endswith("late")
+    assert "…" not in shown and cell_len(shown) == width

@@ -283,9 +283,11 @@ def _key(key: str, label: str, is_usable: bool) -> Content:
 
 
 def strip_line(keys: Sequence[tuple[str, str]], figures: Sequence[str], alarm: str, width: int) -> Sides:
-    """A demo's keys on the left, and as many of its figures as have room on the right, the first ones longest."""
-    left = Content("  ").join([_key(key, label, True) for key, label in keys])
+    """A demo's keys on the left, the last always, and as many of its figures as have room, the first ones longest."""
     alarmed = [Content.styled(alarm, "b $state-dead")] if alarm else []
+    *first, last = [(key, label, True) for key, label in keys]
+    room = width - _cells([_key(*last), *alarmed])
+    left = Content("  ").join([*_fitting(first, room), _key(*last)])
 
     def right(number: int) -> Content:
         return Content("   ").join([*alarmed, *(Content.styled(each, "$data") for each in figures[:number])])
