@@ -16,6 +16,7 @@ _KEY = rf"{_PART}(?:[ \t]*\.[ \t]*{_PART})*"
 _TABLE = re.compile(rf"[ \t]*\[\[?[ \t]*({_KEY})[ \t]*\]\]?")
 _VALUE = re.compile(rf"[ \t]*({_KEY})[ \t]*=")
 _QUOTES = re.compile(r'"""|\'\'\'')
+_LONG = re.compile(r"[\d_]{4300}")
 _AT_LINE = re.compile(r" \(at line (\d+), column \d+\)$")
 
 
@@ -39,6 +40,11 @@ def read(text: str) -> dict[str, Any]:
         line = int(found[1]) if found else text.count("\n") + 1  # else "(at end of document)"
         what = words[: found.start()] if found else words.removesuffix(" (at end of document)")
         raise BrokenToml(what, line) from None
+    except ValueError:  # a whole number of more digits than Python reads (4300), which tomllib does not call an error
+        found = _LONG.search(text)
+        raise BrokenToml(
+            "it holds a number that is too long", text.count("\n", 0, found.start()) + 1 if found else 1
+        ) from None
     except RecursionError:
         raise BrokenToml("it is nested too deep", 1) from None
 

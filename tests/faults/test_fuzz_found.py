@@ -13,7 +13,7 @@ from native_jobs import NOW, ask, key, put
 from redis import Redis
 from redis.exceptions import ResponseError
 
-from rqtui import filters, kept, layouts
+from rqtui import filters, kept, layouts, toml_lines
 from rqtui.engine import with_layouts
 from rqtui.errors import Refused, UsageError
 from rqtui.layout import Layout
@@ -117,3 +117,9 @@ def test_half_a_letter_in_an_error_is_kept_as_its_bytes() -> None:
     [attempt] = native.history(rb'[[1, 2, "\ud83d\ude00", "\ud800"]]')
     assert attempt.worker == "\N{GRINNING FACE}"
     assert attempt.error.encode("utf-8", "surrogateescape") == b"\xed\xa0\x80"
+
+
+def test_a_number_that_is_too_long_for_python_is_a_problem_of_its_line() -> None:
+    with pytest.raises(toml_lines.BrokenToml, match="too long") as raised:
+        toml_lines.read("calm = true\ninterval = " + "9" * 5000)
+    assert raised.value.line == 2
