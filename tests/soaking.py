@@ -161,6 +161,7 @@ def soak(seconds: float, *, every_s: float, key_s: float, log: Path) -> Soak:
     """
     found = Soak()
     with ExitStack() as stack, log.open("a") as file:
+        stack.callback(signal.signal, signal.SIGHUP, signal.signal(signal.SIGHUP, signal.SIG_DFL))  # not under `nohup`
         server = stack.enter_context(embedded("auto"))
         client = stack.enter_context(connect(server.url, client_name="soak"))
         queue = stack.enter_context(Queue(QUEUE, server.url))
