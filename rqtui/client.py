@@ -210,7 +210,8 @@ class Queue:
         `ttr`: how long a lease lasts without a beat. `batch`: claim at most so many at once; fewer when jobs are slow.
         `burst`: end when nothing is ready. `stop`: end when it is set, giving back what was not begun. `with job:` acks
         in the trip that claims the next batch, at most 0.2 s later; a process that dies before runs those again.
-        While Redis is away it waits and goes on. Raises UsageError; Denied and WrongType when the first call fails so.
+        While Redis is away it waits and goes on. Raises UsageError; Denied and WrongType when the first call fails so,
+        in a burst whenever one does.
         """
         return iter(self.consumer(ttr, batch, worker, burst, stop))
 

@@ -185,8 +185,8 @@ class Consumer:
                 self._proven.add(step)
                 failures = 0
             except ServerError as error:
-                if step not in self._proven and isinstance(error, Denied | WrongType):
-                    raise
+                if isinstance(error, Denied | WrongType) and (self._burst or step not in self._proven):
+                    raise  # a worker that did its work until now waits for the right to come back; a burst has an end
                 pause_s = backoff_s(failures)
                 failures += 1
                 log.warning("queue %s: %s Trying again in %d s.", self._queue.name, error, pause_s)
