@@ -32,8 +32,8 @@ LOOKS = (
     "check mail", "workers", "errors mail", "events mail", "stats mail", "metrics", "redis", "kinds mail",
 )  # fmt: skip
 WORKS = (
-    "put mail 1 --id p1", "put mail 1 --delay 1ms --id p2", "dispatch mail --once", "dispatch --once",
-    "reap mail --once", "work mail --burst -- true", "snapshot mail",
+    "snapshot mail", "put mail 1 --id p1", "put mail 1 --delay 1ms --id p2", "dispatch mail --once", "dispatch --once",
+    "reap mail --once", "work mail --burst -- true",
 )  # fmt: skip
 OPERATES = (
     "act requeue mail job-0", "act kill mail job-1 --set reason=why --yes", "act reschedule mail job-2 --set delay=1h",
