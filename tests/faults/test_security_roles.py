@@ -41,7 +41,7 @@ OPERATES = (
     "act configure mail --set ttr_ms=1m", "check mail --repair", "act delete mail job-3 --yes", "undo", "redis",
     "workers", "events mail --record", "act reserve mail", "act pull mail --yes", "put mail 1", "dispatch mail --once",
     "reap mail --once", "act quiet mail w1 --yes", "act stop mail w1 --yes", "stats mail", "snapshot", "metrics",
-    "act purge mail --all --force --yes", "undo",
+    "act purge mail --all --force --yes", "put mail 1 --id again",
 )  # fmt: skip
 PROGRAMMES = {"viewer": LOOKS, "worker": WORKS, "operator": OPERATES}
 FURNISHED = 7  # jobs
