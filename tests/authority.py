@@ -5,8 +5,6 @@ The certificates are made anew in a folder of the test; nothing of the machine's
 
 from __future__ import annotations
 
-import os
-import shutil
 import socket
 import subprocess
 import time
@@ -17,6 +15,8 @@ from pathlib import Path
 
 import pytest
 from redis import Redis, RedisError
+
+from rqtui.embedded import installed
 
 trustme = pytest.importorskip("trustme", reason="needs trustme (pip install -e '.[test]')")
 
@@ -53,7 +53,7 @@ def made(folder: Path, *names: str) -> Files:
 @contextmanager
 def tls_server(files: Files, folder: Path, *, wants_certificate: bool = False) -> Iterator[int]:
     """A redis-server with TLS and without any other port; its port."""
-    program = shutil.which("redis-server", path=os.pathsep.join(p for p in os.environ["PATH"].split(":") if p))
+    program = installed("redis-server")
     if program is None:
         pytest.skip("needs redis-server (apt-get install redis-server)")
     with socket.socket() as free:

@@ -27,6 +27,7 @@ from redis import Redis
 from redis.exceptions import RedisError
 from waiting import wait_until
 
+from rqtui import embedded
 from rqtui.server import connect
 
 START_S = 30.0
@@ -96,7 +97,7 @@ class Fleet:
     """Starts servers and ends them."""
 
     def __init__(self) -> None:
-        self._program = shutil.which("redis-server")
+        self._program = embedded.installed("redis-server")
         if self._program is None:
             pytest.skip("needs redis-server")
         self._folder = Path(tempfile.mkdtemp(prefix="rqtui-fleet-"))

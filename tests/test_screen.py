@@ -419,6 +419,18 @@ async def test_while_frozen_the_rows_stand_and_the_counters_run(url: str, seeded
 
 
 @on_screen
+async def test_a_place_that_was_not_seen_before_the_freeze_has_its_rows(url: str, seeded: Seeded) -> None:
+    seeded.put("first")
+    seeded.put("later", delay_ms=3_600_000)
+    async with screen(url, NARROW) as it:
+        await it.until_shown("mail")
+        await it.press("enter", "p")  # typed ahead
+        await it.until_shown("first", "frozen: p")
+        await it.press("1")
+        await it.until_shown("later", "frozen: p")
+
+
+@on_screen
 async def test_a_range_everything_loaded_and_nothing_are_marked(url: str, seeded: Seeded) -> None:
     seeded.put(*(f"j{n}" for n in range(9)))
     async with screen(url) as it:

@@ -257,7 +257,9 @@ def test_groups_fold_the_queues_and_zoom_gives_one_place_the_width(opened: Opene
 
 def test_what_is_copied_lies_in_the_buffer_of_tmux(opened: Opened) -> None:
     it = opened()
-    it.keys("Enter", "y")
+    it.keys("Enter")
+    it.until("a3")
+    it.keys("y")
     it.until("Esc nothing", "redis-cli", "Python")
     it.keys("i")
     it.until("sent")

@@ -20,6 +20,7 @@ from rqtui.client import Queue
 from rqtui.tui import theme, views
 
 SIZES = ((60, 16), (80, 24), (120, 35), (160, 45), (250, 70))
+BETWEEN = SIZES[2:4]
 TOO_SMALL = ((59, 16), (60, 11), (20, 5), (1, 1))
 
 
@@ -67,7 +68,11 @@ def test_every_view_has_its_key_here() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize(
+    "size",
+    [pytest.param(each, marks=pytest.mark.long) if each in BETWEEN else each for each in SIZES],
+    ids=lambda size: f"{size[0]}x{size[1]}",
+)
 def test_every_view_fits_the_terminal(url: str, seeded: Seeded, size: tuple[int, int]) -> None:
     @on_screen
     async def run() -> None:

@@ -138,8 +138,7 @@ class Board(Searching):
             return  # a picture that was asked for by the view below
         self._queue, self._rate, self._last = queue, snapshot.rates.get(self.ref) or Rate(), snapshot
         self._look_for_the_end(queue)
-        if not self.is_frozen:
-            self._show_panes(snapshot)
+        self._show_panes(snapshot)
         self._arrange()
         self._show_detail(snapshot)
 
@@ -147,6 +146,8 @@ class Board(Searching):
         told = [answer for answer in snapshot.answers if isinstance(answer, Told)]
         leaving = self._leaving(snapshot)
         for pane in self._shown():
+            if self.is_frozen and pane.page is not None:
+                continue  # one that was not seen yet has no rows that could stand
             for answer in told:
                 if answer.place == pane.place.name:
                     pane.take(answer)

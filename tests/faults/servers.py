@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -26,7 +25,7 @@ class DurableServer:
     """`fsync` is `always` or `everysec`. `kill()` takes it away, `start()` brings it back with what it had written."""
 
     def __init__(self, folder: Path, fsync: str) -> None:
-        self.path = shutil.which("redis-server") or shutil.which("valkey-server")
+        self.path = embedded.installed("redis-server") or embedded.installed("valkey-server")
         if self.path is None:
             pytest.skip("needs redis-server")
         self.folder, self.fsync = folder, fsync
