@@ -34,8 +34,8 @@ REAL = ("redis", "valkey")
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """`-n auto`: three workers for two cores, since a test waits for a screen, a process or a clock half its time."""
-    return -(-3 * (os.cpu_count() or 1) // 2)
+    """`-n auto`: two workers per core, since a test waits for a screen, a process or a clock half its time."""
+    return 2 * (os.cpu_count() or 1)
 
 
 @pytest.hookimpl(optionalhook=True)

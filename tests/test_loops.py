@@ -238,7 +238,8 @@ def test_all_queues_go_in_one_round_trip(client: Redis, monkeypatch: pytest.Monk
     work()
     with sent(monkeypatch) as writes:
         work()
-    assert [write.count(b"EVALSHA") for write in writes] == [30]
+    counts = [write.count(b"EVALSHA") for write in writes]
+    assert [count for count in counts if count] == [30]  # a slow call is followed by a TIME, which tells a slow link
 
 
 def test_a_queue_that_is_broken_does_not_stop_the_others(client: Redis) -> None:
