@@ -94,6 +94,7 @@ class StillCockpit(Cockpit):
         rates = {Ref(queue.layout, queue.name): _rate(queue.name) for queue in snapshot.queues}
         pages = len(snapshot.pages) + len(snapshot.queues)
         still = replace(snapshot, rates=rates, cost=Cost(pages, 1, 1.4))
+        self.ticker.wait_s = self.ticker.interval_s  # a busy machine would widen it
         super()._refreshed(replace(message, snapshot=still))
 
 

@@ -297,7 +297,7 @@ async def test_a_dead_node_takes_its_queues_along_and_no_others_until_it_is_back
         await it.until(lambda: _errors(it.app) == set(gone), "the lost queues by name", ENOUGH)
         assert it.app.lost is None
         victim.start()
-        wait_until(lambda: b"cluster_state:ok" in victim.client.execute_command("CLUSTER", "INFO"), ENOUGH)
+        wait_until(lambda: _is_back(victim), ENOUGH)
         wait_until(lambda: _is_put(held[gone[0]]), ENOUGH)
         for name in gone[1:]:
             assert held[name].put(2, id="b").word in ("moved", "exists")
