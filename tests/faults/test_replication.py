@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
 
 import pytest
 from fleet import Fleet, Server
@@ -13,7 +12,7 @@ from shell import shell
 from waiting import wait_until
 from walking import problems
 
-from rqtui import durability, layouts
+from rqtui import layouts
 from rqtui.client import Queue
 from rqtui.errors import Denied, ServerError, Unreachable
 from rqtui.loops import Loop, mover
@@ -21,13 +20,6 @@ from rqtui.model import Ref
 from rqtui.server import connect
 
 ENOUGH = 30.0
-
-
-@pytest.fixture
-def fleet(monkeypatch: pytest.MonkeyPatch) -> Iterator[Fleet]:
-    monkeypatch.setattr(durability, "TIMEOUT_MS", 1000)
-    with Fleet() as fleet:
-        yield fleet
 
 
 @pytest.fixture

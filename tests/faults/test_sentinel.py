@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 
 import pytest
 from fleet import Fleet
@@ -13,7 +12,7 @@ from shell import shell
 from waiting import wait_until
 from walking import problems
 
-from rqtui import durability, layouts
+from rqtui import layouts
 from rqtui.addresses import hosts_of
 from rqtui.client import Queue
 from rqtui.errors import Denied, ServerError, Unreachable, UsageError
@@ -22,13 +21,6 @@ from rqtui.model import Ref
 from rqtui.server import connect, mask
 
 ENOUGH = 60.0
-
-
-@pytest.fixture
-def fleet(monkeypatch: pytest.MonkeyPatch) -> Iterator[Fleet]:
-    monkeypatch.setattr(durability, "TIMEOUT_MS", 1000)
-    with Fleet() as fleet:
-        yield fleet
 
 
 class Watched:
