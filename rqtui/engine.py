@@ -9,23 +9,23 @@ up in between.
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any, Protocol, TypeVar
 
 from rqtui import health, scripts
+from rqtui.counting import Counting
 from rqtui.discovery import Discovery
 from rqtui.errors import ReadOnly, Refused, RqtuiError, WrongType
 from rqtui.layout import CHUNK, Answers, Ask, Layout, heard, sources, targets
-from rqtui.model import Cost, Finding, Focus, Job, Outcome, Page, Queue, Rate, Ref, Snapshot, Worker
+from rqtui.model import Cost, Finding, Focus, Job, Outcome, Page, Queue, Ref, Snapshot, Worker
+from rqtui.rates import NO_RATE, Rates
 from rqtui.scripts import Call
 from rqtui.server import translated
 
 T = TypeVar("T")
 EVERYTHING = Focus()
-HISTORY = 60  # ticks of throughput that are remembered for the sparkline
 FALLS_UNDER = {"purge": "delete"}  # who may not delete a job may not delete a place of them
 INSPECT_S = 10.0  # between two looks for a system's own faults in one queue
 INSPECTIONS = 20  # per tick
@@ -85,20 +85,20 @@ class Engine(Discovery):
         self.denied, self.profile = tuple(denied), profile
         self.keeper: Keeper | None = None
         self.warnings: tuple[Finding, ...] = ()  # about the server; whoever runs the engine looks now and then
-        self._last: dict[Ref, tuple[float, Mapping[str, int]]] = {}
-        self._history: dict[Ref, deque[float]] = {}
+        self._rates = Rates()
         self._inspected: dict[Ref, tuple[float, tuple[Finding, ...]]] = {}
+        self._counting = Counting(self.layouts)
 
     # -- looking --------------------------------------------------------------------------------------------------
 
     def is_counted(self, ref: Ref) -> bool:
         """Whether it was counted before."""
-        return ref in self._last
+        return ref in self._rates
 
     def snapshot(self, focus: Focus = EVERYTHING) -> Snapshot:
         """Counts of the focused queues, pages and job in one round trip; raises ServerError when there is no answer."""
         refs = self.refs if focus.queues is None else [*focus.queues]
-        queue_asks = [self.layouts[ref.layout].queue_ask(ref.queue) for ref in refs]
+        queue_asks = self._counting.asks(self.client, refs)
         page_asks = [
             self.layouts[wish.ref.layout].page_ask(wish.ref.queue, wish.place, wish.offset, wish.limit, wish.body_bytes)
             for wish in focus.pages
@@ -114,15 +114,22 @@ class Engine(Discovery):
         answers = self.ask_all(asks)
         for ref, found in zip(inspections, answers[len(asks) - len(inspections) :], strict=True):
             self._inspected[ref] = (began, found)
-        cost = Cost(sum(len(ask.calls) for ask in asks), 1 if asks else 0, (time.monotonic() - began) * 1000)
-        queues: list[Queue] = answers[: len(refs)]
-        pages: list[Page] = answers[len(refs) : len(refs) + len(page_asks)]
+        queues, again = self._counting.read(
+            answers[: len(queue_asks)], self.ask_all, is_answered=len(asks) > len(queue_asks)
+        )
+        calls, trips = sum(len(ask.calls) for ask in asks) + again, (1 if asks else 0) + (1 if again else 0)
+        cost = Cost(calls, trips, (time.monotonic() - began) * 1000)
+        pages: list[Page] = answers[len(queue_asks) : len(queue_asks) + len(page_asks)]
         queues = [self._with_findings(ref, queue) for ref, queue in zip(refs, queues, strict=True)]
-        rates = {ref: self._rate(ref, queue, began) for ref, queue in zip(refs, queues, strict=True) if not queue.error}
-        judged = tuple(health.judged(queue, rates.get(ref)) for ref, queue in zip(refs, queues, strict=True))
+        rates = {
+            ref: self._rates.since_last(ref, queue, began)
+            for ref, queue in zip(refs, queues, strict=True)
+            if not queue.error
+        }
+        judged = tuple(health.judged(queue, rates.get(ref, NO_RATE)) for ref, queue in zip(refs, queues, strict=True))
         taken_ms = max((queue.counted_ms for queue in queues), default=0) or int(time.time() * 1000)
-        job = answers[len(refs) + len(pages)] if job_asks else None
-        first = len(refs) + len(pages) + len(job_asks)
+        first = len(queue_asks) + len(pages) + len(job_asks)
+        job = answers[first - 1] if job_asks else None
         return Snapshot(taken_ms, judged, tuple(pages), job, rates, cost, tuple(answers[first : first + len(more)]))
 
     def _inspections(self, refs: Sequence[Ref], now_s: float) -> dict[Ref, Ask[tuple[Finding, ...]]]:
@@ -177,12 +184,11 @@ class Engine(Discovery):
 
     def ask_all(self, asks: Sequence[Ask[Any]]) -> list[Any]:
         """Sends asks in one pipeline; a lost connection raises, an error of one ask is that ask's to read."""
-        answers = heard(scripts.run_all(self.client, [call for ask in asks for call in ask.calls]))
-        results, at = [], 0
-        for ask in asks:
-            results.append(ask.read(answers[at : at + len(ask.calls)]))
-            at += len(ask.calls)
-        return results
+        answers = scripts.run_all(self.client, [call for ask in asks for call in ask.calls])
+        left = iter(answers)
+        shares = [[next(left) for _call in ask.calls] for ask in asks]
+        heard(answers, [each for ask, share in zip(asks, shares, strict=True) if not ask.may_fail for each in share])
+        return [ask.read(share) for ask, share in zip(asks, shares, strict=True)]
 
     # -- changing -------------------------------------------------------------------------------------------------
 
@@ -338,20 +344,6 @@ class Engine(Discovery):
         snapshot = self.snapshot(Focus(queues=tuple(refs)))
         found = [finding for queue in snapshot.queues for finding in queue.findings]
         return [*found, *health.server_findings(self.client)]
-
-    def _rate(self, ref: Ref, queue: Queue, now_s: float) -> Rate:
-        before = self._last.get(ref)
-        self._last[ref] = (now_s, queue.counters)
-        history = self._history.setdefault(ref, deque(maxlen=HISTORY))
-        if before is None or now_s - before[0] <= 0:
-            return Rate(history=tuple(history))
-        seconds, old = now_s - before[0], before[1]
-
-        def per_second(name: str) -> float:
-            return max(0, queue.counters.get(name, 0) - old.get(name, 0)) / seconds
-
-        history.append(per_second("out"))
-        return Rate(per_second("in"), per_second("out"), per_second("failed"), tuple(history))
 
 
 def _unless_wrong_type(ask: Ask[Job | None]) -> Ask[Job | None]:

@@ -7,12 +7,13 @@ board's footer, `rqtui health` and `rqtui snapshot` all read from here. Threshol
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rqtui.model import Finding, Queue, Rate, State, Verdict
 from rqtui.nodes import nodes
+from rqtui.rates import NO_RATE
 
 if TYPE_CHECKING:
     from rqtui.server import ServerInfo
@@ -24,12 +25,16 @@ MEMORY_NEAR = 0.9
 _RANK = {"ok": 0, "unknown": 1, "warning": 2, "critical": 3}
 
 
-def judged(queue: Queue, rate: Rate | None = None) -> Queue:
+def judged(queue: Queue, rate: Rate = NO_RATE) -> Queue:
     """The queue with its findings, worst first, and the verdict of the worst."""
-    found = [*queue.findings, *(finding for check in _CHECKS for finding in check(queue, rate or Rate()))]
-    found.sort(key=lambda finding: -_RANK[finding.severity])
+    found = [*queue.findings]
+    for check in _CHECKS:
+        finding = check(queue, rate)
+        if finding is not None:
+            found.append(finding)
     if not found:
         return queue
+    found.sort(key=lambda finding: -_RANK[finding.severity])
     worst = found[0]
     text = f"{worst.text}: {worst.remedy}" if worst.remedy else worst.text
     return replace(queue, findings=tuple(found), verdict=Verdict(worst.severity, text, worst.kind))
@@ -40,81 +45,68 @@ def severity(findings: list[Finding]) -> str:
     return max((finding.severity for finding in findings), key=_RANK.__getitem__, default="ok")
 
 
-def _broken(queue: Queue, _rate: Rate) -> Iterator[Finding]:
+def _broken(queue: Queue, _rate: Rate) -> Finding | None:
     if queue.error and not any(finding.text == queue.error for finding in queue.findings):
-        yield Finding("wrong-type", "critical", queue.name, queue.error)
+        return Finding("wrong-type", "critical", queue.name, queue.error)
+    return None
 
 
-def _not_reaped(queue: Queue, _rate: Rate) -> Iterator[Finding]:
+def _not_reaped(queue: Queue, _rate: Rate) -> Finding | None:
     late = -(queue.next_expiry_ms or 0)
-    if queue.expired and late >= LATE_MS:
-        text = f"{_jobs(queue.expired, 'lease')} expired, nobody reaps for {_age(late)}"
-        yield Finding("expired-not-reaped", "warning", queue.name, text, ". starts the reaper")
+    if not queue.expired or late < LATE_MS:
+        return None
+    text = f"{_jobs(queue.expired, 'lease')} expired, nobody reaps for {_age(late)}"
+    return Finding("expired-not-reaped", "warning", queue.name, text, ". starts the reaper")
 
 
-def _not_dispatched(queue: Queue, _rate: Rate) -> Iterator[Finding]:
+def _not_dispatched(queue: Queue, _rate: Rate) -> Finding | None:
     late = -(queue.next_due_ms or 0)
-    if queue.overdue and late >= LATE_MS and not queue.paused:
-        text = f"{queue.overdue} due, nobody dispatches for {_age(late)}"
-        yield Finding("due-not-dispatched", "warning", queue.name, text, ", starts the dispatcher")
+    if not queue.overdue or late < LATE_MS or queue.paused:
+        return None
+    text = f"{queue.overdue} due, nobody dispatches for {_age(late)}"
+    return Finding("due-not-dispatched", "warning", queue.name, text, ", starts the dispatcher")
 
 
-def _no_worker(queue: Queue, rate: Rate) -> Iterator[Finding]:
+def _no_worker(queue: Queue, rate: Rate) -> Finding | None:
+    if queue.workers != 0 or queue.paused or rate.out_s != 0 or (queue.oldest_ready_ms or 0) < LATE_MS:
+        return None
     waiting = queue.count_in(State.READY)
-    if (
-        waiting
-        and queue.workers == 0
-        and not queue.paused
-        and rate.out_s == 0
-        and (queue.oldest_ready_ms or 0) >= LATE_MS
-    ):
-        yield Finding(
-            "no-live-worker",
-            "warning",
-            queue.name,
-            f"no live worker for {_jobs(waiting, 'ready job')}",
-            "start one: rqtui work",
-        )
+    if not waiting:
+        return None
+    text = f"no live worker for {_jobs(waiting, 'ready job')}"
+    return Finding("no-live-worker", "warning", queue.name, text, "start one: rqtui work")
 
 
-def _old(queue: Queue, _rate: Rate) -> Iterator[Finding]:
+def _old(queue: Queue, _rate: Rate) -> Finding | None:
     age = queue.oldest_ready_ms or 0
-    if age >= OLD_READY_MS and not queue.paused and queue.workers != 0:
-        yield Finding(
-            "oldest-ready",
-            "warning",
-            queue.name,
-            f"the oldest ready job waits for {_age(age)}",
-            "add workers, w: who is there",
-        )
+    if age < OLD_READY_MS or queue.paused or queue.workers == 0:
+        return None
+    text = f"the oldest ready job waits for {_age(age)}"
+    return Finding("oldest-ready", "warning", queue.name, text, "add workers, w: who is there")
 
 
-def _grows(queue: Queue, rate: Rate) -> Iterator[Finding]:
+def _grows(queue: Queue, rate: Rate) -> Finding | None:
     growth = rate.in_s - rate.out_s
-    if len(rate.history) >= 10 and growth >= 1 and queue.count_in(State.READY) > 60 * max(1.0, rate.out_s):
-        who = "it is drained" if queue.workers is None else f"{_jobs(queue.workers, 'worker')} drain it"
-        text = f"grows {growth:.0f}/s faster than {who}"
-        yield Finding("backlog-grows", "warning", queue.name, text, "add workers, w: who is there")
+    if growth < 1 or len(rate.history) < 10 or queue.count_in(State.READY) <= 60 * max(1.0, rate.out_s):
+        return None
+    who = "it is drained" if queue.workers is None else f"{_jobs(queue.workers, 'worker')} drain it"
+    text = f"grows {growth:.0f}/s faster than {who}"
+    return Finding("backlog-grows", "warning", queue.name, text, "add workers, w: who is there")
 
 
-def _near_cap(queue: Queue, _rate: Rate) -> Iterator[Finding]:
-    cap, dead = queue.counters.get("dead_max", 0), queue.count_in(State.DEAD)
-    if cap and dead >= NEAR_CAP * cap:
-        yield Finding(
-            "dead-near-cap",
-            "warning",
-            queue.name,
-            f"{dead} dead of at most {cap}: the oldest will be forgotten",
-            "e groups them, R runs them again",
-        )
+def _near_cap(queue: Queue, _rate: Rate) -> Finding | None:
+    cap = queue.counters.get("dead_max", 0)
+    if not cap or (dead := queue.count_in(State.DEAD)) < NEAR_CAP * cap:
+        return None
+    text = f"{dead} dead of at most {cap}: the oldest will be forgotten"
+    return Finding("dead-near-cap", "warning", queue.name, text, "e groups them, R runs them again")
 
 
-def _paused(queue: Queue, _rate: Rate) -> Iterator[Finding]:
-    if queue.paused:
-        yield Finding("paused", "warning", queue.name, "paused", "P resumes it")
+def _paused(queue: Queue, _rate: Rate) -> Finding | None:
+    return Finding("paused", "warning", queue.name, "paused", "P resumes it") if queue.paused else None
 
 
-_CHECKS: tuple[Callable[[Queue, Rate], Iterator[Finding]], ...] = (
+_CHECKS: tuple[Callable[[Queue, Rate], Finding | None], ...] = (
     _broken,
     _not_reaped,
     _not_dispatched,

@@ -31,6 +31,7 @@ class Ask(Generic[T_co]):
     calls: tuple[Call, ...]
     read: Callable[[Answers], T_co]
     jobs: tuple[Job, ...] = ()  # whom it is about, in the order of the outcomes
+    may_fail: bool = False  # when it and all others do, that is not taken for a server that tells nothing
 
 
 class Layout:
@@ -104,6 +105,10 @@ class Layout:
     def queue_ask(self, queue: str) -> Ask[Queue]:
         """Counts and state of a queue."""
         raise NotImplementedError
+
+    def queues_ask(self, queues: Sequence[str]) -> Ask[list[Queue]] | None:
+        """The same of many queues by one script, which raises when it cannot; None where a system has none."""
+        return None
 
     def page_ask(self, queue: str, place: str, offset: int, limit: int, body_bytes: int) -> Ask[Page]:
         """`limit` jobs of `place` from `offset` on, with at most `body_bytes` of each body."""
@@ -319,11 +324,15 @@ def targets(script: Script) -> tuple[str, ...]:
     return tuple(dict.fromkeys(target for move in script.moves for target in move.targets))
 
 
-def heard(answers: Answers) -> Answers:
-    """The answers, when Redis gave any: raises the ServerError that stands for a lost connection or for all of them."""
+def heard(answers: Answers, judged: Answers | None = None) -> Answers:
+    """The answers, when Redis gave any: raises the ServerError that stands for a lost connection or for all of them.
+
+    `judged` are those of them that may not all be errors.
+    """
     for answer in answers:
         if isinstance(answer, Unreachable | Unknown):
             raise answer
+    answers = answers if judged is None else judged
     errors = [answer for answer in answers if isinstance(answer, ServerError) and not isinstance(answer, WrongType)]
     if errors and len(errors) == len(answers):
         raise errors[0]

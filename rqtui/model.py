@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 
 class State(StrEnum):
@@ -231,8 +231,7 @@ class Cost:
     rtt_ms: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Ref:
+class Ref(NamedTuple):
     """Which queue is meant: a name alone can stand in two layouts."""
 
     layout: str

@@ -55,6 +55,9 @@ class Still(Native):
         known = {arg.name for arg in self.script(script).args}
         return super()._read(script, queue, **({"now_ms": NOW} if "now_ms" in known else {}), **args)
 
+    def queues_ask(self, queues: Sequence[str]) -> None:
+        """Each is asked for by itself, with the clock above."""
+
 
 class StillCockpit(Cockpit):
     """The app at `NOW`: what depends on the machine is given."""

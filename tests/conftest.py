@@ -16,6 +16,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,14 @@ from rqtui.errors import UsageError
 from rqtui.server import connect
 
 REAL = ("redis", "valkey")
+
+
+def pytest_configure() -> None:
+    """What a program of a test inherits: a suite that a script starts in the background ignores Ctrl-C, one under
+    `nohup` SIGHUP."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 
 @pytest.hookimpl(optionalhook=True)

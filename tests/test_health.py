@@ -11,6 +11,7 @@ from rqtui import health
 from rqtui.embedded import embedded
 from rqtui.errors import UsageError
 from rqtui.model import Count, Finding, Queue, Rate, State
+from rqtui.rates import NO_RATE
 from rqtui.server import connect
 
 QUEUE = Queue(
@@ -25,7 +26,7 @@ def counted(**counts: int) -> tuple[Count, ...]:
     return tuple(Count(state.value, state, counts.get(state.value, 0)) for state in State)
 
 
-def kinds(queue: Queue, rate: Rate | None = None) -> list[str]:
+def kinds(queue: Queue, rate: Rate = NO_RATE) -> list[str]:
     return [finding.kind for finding in health.judged(queue, rate).findings]
 
 

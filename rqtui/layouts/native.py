@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import cache
 from math import isfinite
 from typing import Any
 
+from rqtui import scripts
 from rqtui.errors import ServerError, UsageError
 from rqtui.layout import Answers, Ask, Layout, uncounted
 from rqtui.model import Attempt, Count, Job, Page, Place, Queue, State, Worker
@@ -30,10 +32,6 @@ class Native(Layout):
     loops_by_default = True
     fits_cluster = True
     tells = frozenset({"name", "tried", "error", "worker"})
-
-    def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:
-        super().__init__(*options, is_asked=is_asked)
-        self._counts: dict[str, Ask[Queue]] = {}
 
     def keys(self, queue: str) -> Mapping[str, str]:
         """Keys by name; raises UsageError for a name that would scatter them over slots."""
@@ -57,12 +55,26 @@ class Native(Layout):
         return bool(client.exists(keys(queue)["meta"]))
 
     def queue_ask(self, queue: str) -> Ask[Queue]:
-        """Counts, ages and cumulative counters; the same each time, so it is made once."""
-        known = self._counts.get(queue)
-        if known is None:
-            known = Ask((self._read("counts", queue),), lambda answers: _queue(queue, answers[0]))
-            self._counts[queue] = known
-        return known
+        """Counts, ages and cumulative counters."""
+        return Ask((self._read("counts", queue),), lambda answers: _queue(queue, answers[0]))
+
+    def queues_ask(self, queues: Sequence[str]) -> Ask[list[Queue]]:
+        """The same of many queues by one script. What did not change since this very ask was last read is kept."""
+        script = scripts.load("shared")["tally"]
+        every = [self.keys(queue) for queue in queues]
+        call = script.call({}, {}, each_keys=[[keys[key.name] for key in script.keys_each] for keys in every])
+        before: list[_Counted] = [_Counted() for _queue in queues]
+
+        def read(answers: Answers) -> list[Queue]:
+            answer = answers[0]
+            if isinstance(answer, Exception):
+                raise answer
+            now_ms = answer.values["now_ms"]
+            return [
+                _counted(queue, now_ms, row, last) for queue, row, last in zip(queues, answer.rows, before, strict=True)
+            ]
+
+        return Ask((call,), read)
 
     def page_ask(self, queue: str, place: str, offset: int, limit: int, body_bytes: int) -> Ask[Page]:
         """A page in the place's own order; offset -1 is the last page."""
@@ -118,34 +130,58 @@ def _queue(queue: str, answer: Answer | Exception) -> Queue:
     if isinstance(answer, Exception):
         raise answer
     v: Mapping[str, Any] = answer.values
-    now = v["now_ms"]
+    now_ms, age_ms = v["now_ms"], v["oldest_ms"]
+    told = {**v, "since_ms": now_ms - age_ms if age_ms >= 0 else -1}
+    return _counted(queue, now_ms, tuple(told[column] for column in _columns()), _Counted())
 
-    def from_now(name: str) -> int | None:
-        return int(v[name] - now) if v[name] >= 0 else None
 
+@cache
+def _columns() -> tuple[str, ...]:
+    """The columns of `shared/tally.lua`, in which `_counted` reads a queue."""
+    return tuple(column.name for column in scripts.load("shared")["tally"].returns["counted"].rows)
+
+
+@dataclass(slots=True)
+class _Counted:
+    """What was counted last, and what was made of it; most queues are at rest most of the time."""
+
+    row: tuple[int, ...] = ()
+    counts: tuple[Count, ...] = ()
+    counters: Mapping[str, int] = field(default_factory=dict)
+
+
+def _counted(queue: str, now_ms: int, row: tuple[int, ...], last: _Counted) -> Queue:
+    """A queue from a row of `shared/tally.lua`."""
+    (scheduled, ready, reserved, done, dead, paused, since, due, deadline, overdue, expired, registered, live,
+     enqueued, leased, acked, rejected, died, ran_out, pulled, dispatched, unnoted, dead_max) = row  # fmt: skip
+    if row != last.row:
+        last.row = row
+        numbers = zip(_STATES, (scheduled, ready, reserved, done, dead), strict=True)
+        last.counts = tuple([Count(place, state, number) for (place, state), number in numbers])
+        last.counters = {
+            "in": enqueued,
+            "out": acked + pulled,
+            "failed": rejected + ran_out,
+            "dead": died,
+            "reserved": leased,
+            "dispatched": dispatched,
+            "unnoted": unnoted,
+            "dead_max": dead_max,
+            "registered": registered,
+        }
     return Queue(
         queue,
         "native",
-        counts=tuple([Count(place, state, v[place]) for place, state in _STATES]),
-        counted_ms=now,
-        paused=v["paused_ms"] >= 0,
-        workers=v["live"],
-        oldest_ready_ms=v["oldest_ms"] if v["oldest_ms"] >= 0 else None,
-        next_due_ms=from_now("due_ms"),
-        next_expiry_ms=from_now("deadline_ms"),
-        overdue=v["overdue"],
-        expired=v["expired"],
-        counters={
-            "in": v["enqueued"],
-            "out": v["acked"] + v["pulled"],
-            "failed": v["rejected"] + v["expired_ever"],
-            "dead": v["dead_ever"],
-            "reserved": v["reserved_ever"],
-            "dispatched": v["dispatched"],
-            "unnoted": v["unnoted"],
-            "dead_max": v["dead_max"],
-            "registered": v["workers"],
-        },
+        last.counts,
+        now_ms,
+        paused >= 0,
+        live,
+        max(0, now_ms - since) if since >= 0 else None,
+        due - now_ms if due >= 0 else None,
+        deadline - now_ms if deadline >= 0 else None,
+        overdue,
+        expired,
+        last.counters,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 TURN_S = 0.05  # the shortest rest between two turns: at most 20 round trips a second per half
@@ -14,6 +15,7 @@ class Pace:
 
     def __init__(self) -> None:
         self.speed = 1.0
+        self.most_s = math.inf  # where it stands still by itself: a thread that comes late adds nothing
         self._base, self._since = 0.0, time.monotonic()
         self._end: float | None = None
 
@@ -21,7 +23,7 @@ class Pace:
         """Seconds since the beginning."""
         if self._end is not None:
             return self._end
-        return self._base + (time.monotonic() - self._since) * self.speed
+        return min(self.most_s, self._base + (time.monotonic() - self._since) * self.speed)
 
     def set_speed(self, speed: float) -> None:
         """Go on from here at another speed."""

@@ -6,6 +6,7 @@ did: no job without a trace, none in two places. Where an original loses jobs by
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -41,6 +42,8 @@ def play_foreign(
         to_its_end = bool(stage.longest_s) and seconds is None
         for_s = seconds or PLAY_S
         limit_s = stage.longest_s if to_its_end else for_s
+        end_s = for_s * stage.speed  # by the scenario's own time
+        run.pace.most_s = math.inf if to_its_end else end_s
         with Movers(url, stage.layout, run.queues) as movers:
             acts = [(share * for_s / limit_s, name) for share, name in scenario.acts]
             live(run, acts, began_s, limit_s, stop, lambda: stage.is_over(client))
@@ -48,7 +51,7 @@ def play_foreign(
             engine = Engine(client, [stage.layout])
             ref = Ref(stage.layout.name, stage.queue)
             said = [finding for queue in engine.snapshot(Focus((ref,))).queues for finding in queue.findings]
-        run.halt(None if stop.is_set() or to_its_end else for_s)
+        run.halt(None if stop.is_set() or to_its_end else end_s)
         standing = stage.standing(client)
         balance = ledger.balance(standing)
         [queue] = engine.snapshot(Focus((ref,))).queues

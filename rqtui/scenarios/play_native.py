@@ -39,7 +39,7 @@ def play_native(
     """
     stop = stop or threading.Event()
     with connect(url) as client, NativeRun(replace(scenario, cut_at_s=0.0), url, seed, server_pid) as run:
-        run.cut_s = min(run.cut_s, seconds / 2)
+        run.cut_s, run.pace.most_s = min(run.cut_s, seconds / 2), seconds
         began = time.monotonic()
         with Movers(url, layouts.make("native"), run.queues) as movers:
             live(run, scenario.acts, began, seconds, stop)

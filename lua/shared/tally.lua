@@ -1,0 +1,54 @@
+-- What each of many native queues holds at one instant: `native/counts.lua` for all of them in one call.
+--
+-- -1 stands for none. `since_ms` is since when the first ready job waits. The rest is as in `native/counts.lua`.
+--
+-- KEYS     each (scheduled zset, ready zset, reserved zset, done zset, dead zset, jobs hash, attempts hash, meta hash,
+--                workers hash)  the keys of a native queue, `rqtui:{<queue>}:` and these names
+-- ARGV     now_ms?   int     a test's clock; the server's when empty
+-- returns  counted  (now_ms int)
+--                   rows (scheduled int, ready int, reserved int, done int, dead int, paused_ms int, since_ms int,
+--                   due_ms int, deadline_ms int, overdue int, expired int, workers int, live int, enqueued int,
+--                   reserved_ever int, acked int, rejected int, dead_ever int, expired_ever int, pulled int,
+--                   dispatched int, unnoted int, dead_max int)  a row per queue, in the order of the keys
+if #ARGV < 1 or #ARGV[1] > 13 or string.find(ARGV[1], '%D') then return redis.error_reply('ERR now_ms is a whole number') end
+local clock = redis.call('TIME'), redis.call
+local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
+local function times(key) -- how many wait, the first instant, how many are late; commands are what this script costs
+  local first = tonumber(redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')[2])
+  if not first then return 0, -1, 0 end
+  return redis.call('ZCARD', key), first, first <= now_ms and redis.call('ZCOUNT', key, '-inf', now_ms) or 0
+end
+local function waiting_since(jobs, attempts, id)
+  local since = string.match(redis.call('HGET', attempts, id) or '', '^%d+ %S+ %S+ (%d+) ')
+  if since then return tonumber(since) end
+  local enqueued, due = string.match(redis.call('HGET', jobs, id) or '', '^(%d+) (%S+) ')
+  return math.max(tonumber(enqueued) or now_ms, tonumber(due) or 0)
+end
+local function alive(workers, registered)
+  if registered > 500 then return registered end
+  local live = 0
+  for _, line in ipairs(redis.call('HVALS', workers)) do
+    local beat, ttl = string.match(line, '^(%d+) (%d+) ')
+    if beat and now_ms - tonumber(beat) <= tonumber(ttl) then live = live + 1 end
+  end
+  return live
+end
+local rows = {}
+for at = 1, #KEYS, 9 do
+  local ready = KEYS[at + 1]
+  local first = redis.call('ZRANGE', ready, 0, 0)[1]
+  local m = redis.call('HMGET', KEYS[at + 7], 'paused', 'enqueued', 'reserved', 'acked', 'rejected', 'dead', 'expired',
+    'pulled', 'dispatched', 'unnoted', 'dead_max')
+  local registered = redis.call('HLEN', KEYS[at + 8])
+  local waiting, due, overdue = times(KEYS[at])
+  local leased, deadline, expired = times(KEYS[at + 2])
+  rows[#rows + 1] = {
+    waiting, first and redis.call('ZCARD', ready) or 0, leased, redis.call('ZCARD', KEYS[at + 3]),
+    redis.call('ZCARD', KEYS[at + 4]), tonumber(m[1]) or -1,
+    first and waiting_since(KEYS[at + 5], KEYS[at + 6], first) or -1, due, deadline, overdue, expired, registered,
+    registered > 0 and alive(KEYS[at + 8], registered) or 0, tonumber(m[2]) or 0, tonumber(m[3]) or 0,
+    tonumber(m[4]) or 0, tonumber(m[5]) or 0, tonumber(m[6]) or 0, tonumber(m[7]) or 0, tonumber(m[8]) or 0,
+    tonumber(m[9]) or 0, tonumber(m[10]) or 0, tonumber(m[11]) or 100000,
+  }
+end
+return {'counted', now_ms, rows}
