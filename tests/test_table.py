@@ -353,9 +353,9 @@ def test_only_what_changed_is_repainted() -> None:
 def test_of_a_line_only_the_changed_cells_are_sent() -> None:
     async def test(app: House, pilot: Pilot[None]) -> None:
         app.table.update(rows(1))
-        before = app.table.line(1)
+        before = app.table.line(1, app.table.scrollable_content_region.width, 0)
         app.table.update([row(1, "2s")])
-        x, width = app.table.painter.changes(before, app.table.line(1))
+        x, width = app.table.painter.changes(before, app.table.line(1, app.table.scrollable_content_region.width, 0))
         assert width == 6
         assert app.table.render_line(1).text[x : x + width] == "    2s"
 

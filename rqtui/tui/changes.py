@@ -69,23 +69,23 @@ class Changes(Bulk, Dripping, Again):
 
     # -- which verb -----------------------------------------------------------------------------------------------
 
-    def verb_for(self, key: str) -> Verb | None:
-        """Which verb a key means for what is under the cursor; None when it can do nothing here."""
-        verb = acts.verb_for(self.cockpit.layouts, key, self.cockpit.target())
-        return (
-            None if verb is None or self.cockpit.denial(verb.script or verb.name, self.cockpit.target().ref) else verb
-        )
+    def verb_for(self, key: str, target: Target | None = None) -> Verb | None:
+        """Which verb a key means for what is under the cursor, or for `target`; None when it can do nothing here."""
+        target = target or self.cockpit.target()
+        verb = acts.verb_for(self.cockpit.layouts, key, target)
+        return None if verb is None or self.cockpit.denial(verb.script or verb.name, target.ref) else verb
 
-    def check_verb(self, key: str) -> bool | None:
+    def check_verb(self, key: str, target: Target | None = None) -> bool | None:
         """Whether a verb's key works now: False hides it, None shows it grey."""
         if self.cockpit.is_read_only:
             return False
         if self.cockpit.engine is None or (self.cockpit.view is not None and self.cockpit.view.is_too_small):
             return None
-        ref, is_overview = self.cockpit.target().ref, isinstance(self.cockpit.view, Overview)
+        target = target or self.cockpit.target()
+        ref, is_overview = target.ref, isinstance(self.cockpit.view, Overview)
         if is_overview and all(verb.scope == "job" for verb in keys.verbs_of(key)):
             return False
-        if ref is None and not is_overview and not self.verb_for(key):
+        if ref is None and not is_overview and not self.verb_for(key, target):
             return False
         if ref and not any(self.cockpit.layouts[ref.layout].can(v.script or v.name) for v in keys.verbs_of(key)):
             return False
@@ -93,7 +93,7 @@ class Changes(Bulk, Dripping, Again):
             return False
         if self.cockpit.lost or self.cockpit.snapshot is None:
             return None
-        return True if self.verb_for(key) else None
+        return True if self.verb_for(key, target) else None
 
     def offered(self) -> list[tuple[Verb, str]]:
         """The verbs that the palette has now, each with its script's first line."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from textual.app import RenderResult
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from rqtui.loops import Loop
 
 Sides = tuple[Content, Content]
+_said = lru_cache(1024)(Content.assemble)  # the frame says the same at nearly every picture: made once
 RECENT_S = 5.0  # a loop's rate is that of the last seconds
 
 
@@ -116,16 +118,16 @@ def status_line(status: Status, loops: Mapping[str, tuple[Loop, bool]] | None, w
         hue = "$state-dead" if status.is_lost else "$state-ready"
         said = (f"  {words}" if words else "", "$state-dead" if status.is_lost else "$muted")
         badge = (f" {status.badge} ", f"b $ground on {'$state-dead' if status.is_guarded else '$accented'}")
-        before = Content.assemble(badge, " ") if status.badge else Content()
-        return Content.assemble(before, ("● ", hue), (url, "$strong"), said)
+        before = (badge, " ") if status.badge else ()
+        return _said(*before, ("● ", hue), (url, "$strong"), said)
 
     def right(is_short: bool, cost: str) -> Content:
         if status.is_lost:
             return Content()  # the loops wait as well; when the next try comes is said on the left
         pieces = [loop_words(name, loop, is_on, is_short) for name, (loop, is_on) in (loops or {}).items()]
         if loops is None:
-            pieces.append(Content.styled("loops off", "$muted"))
-        pieces += [Content.styled(cost, "$muted")] if cost else []
+            pieces.append(_said(("loops off", "$muted")))
+        pieces += [_said((cost, "$muted"))] if cost else []
         return Content("  " if is_short else "   ").join(pieces)
 
     url = display.safe(status.url)
@@ -150,10 +152,10 @@ def loop_words(name: str, loop: Loop, is_on: bool, is_short: bool) -> Content:
     """What a loop does: `dispatch ▶ 118/s`, `reap ■ off`, `reap ▶ waits 5s`."""
     label = {"dispatch": "dsp"}.get(name, name) if is_short else name
     if not is_on:
-        return Content.assemble((f"{label} ", "$muted"), ("■ off", "$state-reserved"))
+        return _said((f"{label} ", "$muted"), ("■ off", "$state-reserved"))
     rounds = list(loop.rounds)
     if rounds and rounds[-1].error:
-        return Content.assemble((f"{label} ", "$muted"), (f"▶ waits {rounds[-1].wait_s:.0f}s", "$state-dead"))
+        return _said((f"{label} ", "$muted"), (f"▶ waits {rounds[-1].wait_s:.0f}s", "$state-dead"))
     now, moved, last = time.time(), 0, 0.0
     for done in reversed(rounds):
         for step in done.steps:
@@ -164,9 +166,7 @@ def loop_words(name: str, loop: Loop, is_on: bool, is_short: bool) -> Content:
             break  # the newest stand last: what comes now is older
     ago = "" if is_short else " ago"
     words = display.rate(moved / RECENT_S) if moved else (display.age((now - last) * 1000) + ago if last else "idle")
-    return Content.assemble(
-        (f"{label} ", "$muted"), ("▶ ", "$state-ready"), (words, "$state-ready" if moved else "$data")
-    )
+    return _said((f"{label} ", "$muted"), ("▶ ", "$state-ready"), (words, "$state-ready" if moved else "$data"))
 
 
 def queue_line(queue: Queue, rate: Rate, width: int, system: str = "") -> Sides:
@@ -222,7 +222,7 @@ def totals(number: int, rate: Rate, found: int | None = None) -> Content:
     share = 100 * rate.failed_s / (rate.out_s + rate.failed_s) if rate.failed_s else 0.0
     failing = (f"{share:.1f} %", "$state-dead") if share else (display.ZERO, "$data")
     several = display.numbered(number, "queue", 7)
-    return Content.assemble(
+    return _said(
         (several if found is None else f"{display.count(found)} of {several}", "b $strong"),
         ("   in ", "$muted"),
         display.rate(rate.in_s),
@@ -277,9 +277,7 @@ def hint(key: str, label: str) -> Content:
 
 def _key(key: str, label: str, is_usable: bool) -> Content:
     said = f" {label}" if label else ""
-    return Content.assemble(
-        (key, "b $accented" if is_usable else "$frame"), (said, "$muted" if is_usable else "$frame")
-    )
+    return _said((key, "b $accented" if is_usable else "$frame"), (said, "$muted" if is_usable else "$frame"))
 
 
 def strip_line(keys: Sequence[tuple[str, str]], figures: Sequence[str], alarm: str, width: int) -> Sides:

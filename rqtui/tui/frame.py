@@ -14,6 +14,7 @@ from rqtui.tui import chrome, display, keys, plain
 from rqtui.tui.part import Part
 
 if TYPE_CHECKING:
+    from rqtui.tui.view import Target
     from rqtui.verbs import Verb
 
 
@@ -115,9 +116,12 @@ class Frame(Part):
         view = self.cockpit.view
         if view is None or not view.is_drawn:
             return
-        acting = {key: self.cockpit.check_action("verb", (key,)) for key in keys.VERB_KEYS}
+        target = self.cockpit.target()
+        acting = {key: self.cockpit.check_verb(key, target) for key in keys.VERB_KEYS}
         verbs = {
-            key: self.cockpit.verb_for(key) or self._named(key) for key, state in acting.items() if state is not False
+            key: self.cockpit.verb_for(key, target) or self._named(key, target)
+            for key, state in acting.items()
+            if state is not False
         }
         looks = [look for look in keys.footer_of(view.NAME) if self._is_of_use(look)]
 
@@ -152,9 +156,9 @@ class Frame(Part):
         key = keys.key(look.id)
         return plain.spelled(key) if self.cockpit.settings.is_ascii else key
 
-    def _named(self, key: str) -> Verb:
+    def _named(self, key: str, target: Target) -> Verb:
         """What a key that can do nothing now is called: the first verb on it that this system has."""
-        ref = self.cockpit.target().ref
+        ref = target.ref
         system = self.cockpit.layouts.get(ref.layout) if ref else None
         verbs = keys.verbs_of(key)
         return next((verb for verb in verbs if system is None or system.can(verb.name)), verbs[0])

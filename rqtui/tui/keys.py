@@ -11,6 +11,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from typing import Protocol
 
 from textual.binding import Binding
@@ -209,9 +210,10 @@ def demo_bindings(controls: Iterable[Control]) -> list[Binding]:
     ]
 
 
-def verbs_of(key: str) -> list[Verb]:
+@cache
+def verbs_of(key: str) -> tuple[Verb, ...]:
     """The verbs that share a key; which one is meant depends on the place."""
-    return [verb for verb in VERBS if verb.key == key]
+    return tuple(verb for verb in VERBS if verb.key == key)
 
 
 def looks(*, with_demo: bool = False) -> list[Look]:

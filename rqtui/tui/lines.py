@@ -61,8 +61,11 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
         """How many lines there are, without the header."""
         raise NotImplementedError
 
-    def line(self, y: int) -> Line:
-        """What line `y` of the widget (0 is the header, if there is one) shows now."""
+    def line(self, y: int, width: int, top: int) -> Line:
+        """What line `y` of the widget (0 is the header, if there is one) shows now.
+
+        It is `width` cells wide, and line `top` of the content is the first in sight.
+        """
         raise NotImplementedError
 
     def scrolled(self) -> None:
@@ -98,11 +101,12 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
         """Ask for the parts of lines whose picture is another one now."""
         if not self.is_attached:
             return
+        width, top = self.scrollable_content_region.width, self.top
         for y in range(self.size.height):
-            before, now = self._painted.get(y), self.line(y)
+            before, now = self._painted.get(y), self.line(y, width, top)
             if before != now:
-                x, width = self.painter.changes(before, now)
-                self.refresh(Region(x, y, width, 1))
+                x, changed = self.painter.changes(before, now)
+                self.refresh(Region(x, y, changed, 1))
 
     def scroll_to_line(self, top: int) -> None:
         """Make `top` the first line in sight, at once."""
@@ -126,7 +130,7 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
     # ── what Textual calls ───────────────────────────────────────────────────────────────────────────────────────
 
     def render_line(self, y: int) -> Strip:
-        self._painted[y] = line = self.line(y)
+        self._painted[y] = line = self.line(y, self.scrollable_content_region.width, self.top)
         return self.painter.draw(line)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:

@@ -334,14 +334,13 @@ class Table(Marking, can_focus=True, inherit_bindings=False):
 
     # ── drawing ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def line(self, y: int) -> Line:
-        """What line `y` of the widget shows now."""
-        width = self.scrollable_content_region.width
+    def line(self, y: int, width: int, top: int) -> Line:
+        """What line `y` of the widget shows now, so wide, with row `top` as the first one in sight."""
         if self.show_header and y == 0:
             return Line(width, is_header=True, is_dimmed=self.dimmed)
         if not self._window.total:
             return Line(width, text=self._sentence(y - self.show_header, width))
-        place = self.top + y - self.show_header
+        place = top + y - self.show_header
         if place >= self._window.total:
             return Line(width)
         row = self._window.row(place)
