@@ -20,9 +20,11 @@ local function times(key) -- how many wait, the first instant, how many are late
 end
 local function waiting_since(jobs, attempts, id)
   local since = string.match(redis.call('HGET', attempts, id) or '', '^%d+ %S+ %S+ (%d+) ')
-  if since then return tonumber(since) end
-  local enqueued, due = string.match(redis.call('HGET', jobs, id) or '', '^(%d+) (%S+) ')
-  return math.max(tonumber(enqueued) or now_ms, tonumber(due) or 0)
+  if not since then
+    local enqueued, due = string.match(redis.call('HGET', jobs, id) or '', '^(%d+) (%S+) ')
+    since = math.max(tonumber(enqueued) or now_ms, tonumber(due) or 0)
+  end
+  return math.min(now_ms, tonumber(since))
 end
 local function alive(workers, registered)
   if registered > 500 then return registered end
