@@ -32,7 +32,7 @@ from rqtui.server import connect
 
 ROUNDS = 5
 PROGRAM_S = 240
-LATENCY_JOBS, DELAYED_JOBS, IDLE_WORKERS, MEMORY_JOBS, LOOK_QUEUES = 100, 20, 50, 30_000, 100
+LATENCY_JOBS, DELAYED_JOBS, IDLE_WORKERS, MEMORY_JOBS, LOOK_QUEUES = 300, 20, 50, 30_000, 100
 QUICK = 0.1  # of the jobs
 SETTINGS = ("save", "appendonly", "maxmemory", "hz", "io-threads", "hash-max-listpack-entries")
 FLOOR_SCALE = 0.3  # of what `rqtui bench engine` runs against bare scripts: it is repeated in each round

@@ -40,6 +40,7 @@ SWEEP_S = 1.0  # a busy consumer dispatches and reaps at most so often
 SLOW_S = 1.0  # behind a job that runs for longer, the rest of the batch is given back for others
 SWEEP_LIMIT = 1000
 SPIN_S = 0.01
+EARLY = 0.1  # of a round trip: by so much the next one may be faster
 WITHDRAW_S, CLOSE_S = 0.5, 1.0  # what the last words may take: whoever is asked to end ends, however busy Redis is
 LAG_S = (0.002, 0.015)  # a timer that is not ours to hold fires so much later, when its holder has done the work
 
@@ -88,6 +89,7 @@ class Consumer:
         self._is_holding_timer = False
         self._next_s: float | None = None  # when something falls due or expires, by time.monotonic; None: nothing will
         self._is_withdrawn = True  # False: Redis did not answer when the last BZPOPMIN was to be ended
+        self._is_stuck = False  # something is due by the server's clock, and was not moved
         self._is_timer_over = False  # the timer that we hold fired: time to dispatch and reap
         self._is_busy = False
         self._swept_s = 0.0
@@ -236,7 +238,10 @@ class Consumer:
         if isinstance(answer, Exception):
             return "error"
         next_ms: int = answer.values["next_ms"]
-        self._next_s = time.monotonic() + next_ms / 1000 if next_ms >= 0 else None
+        # What is sent by then travels as long as this question did, and arrives in time; a little later, since one
+        # that comes too early has to be asked again.
+        asked_s = began_s + EARLY * (time.monotonic() - began_s)
+        self._next_s, self._is_stuck = (asked_s + next_ms / 1000 if next_ms >= 0 else None), next_ms == 0
         self._is_busy = bool(answer.rows)
         if answer.rows:
             jobs = [Job(self._queue, *row, post=self._outbox, began_s=began_s) for row in answer.rows]
@@ -258,7 +263,8 @@ class Consumer:
         if self._next_s is not None:
             now_s = time.monotonic()
             # What is due and yet did not move must not make us spin.
-            timer_s = max(SPIN_S if now_s < self._swept_s + SPIN_S else 0.0, self._next_s - now_s)
+            is_spinning = self._is_stuck and now_s < self._swept_s + SPIN_S
+            timer_s = max(SPIN_S if is_spinning else 0.0, self._next_s - now_s)
             if not self._is_holding_timer:
                 timer_s = timer_s + random.uniform(*LAG_S) if timer_s <= BLOCK_S else None
         woken = self._bell.wait(timer_s, self._event)

@@ -7,6 +7,7 @@ to the millisecond, and a stop from another thread end the wait as well. Used by
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import selectors
 import socket
@@ -24,6 +25,7 @@ from rqtui.errors import Refused, RqtuiError, ServerError
 BLOCK_S = 10.0  # at most so long does Redis hold one BZPOPMIN
 GRACE_S = 5.0  # without a reply that much after its end, the connection is dead
 LOOK_S = 0.2  # how soon a threading.Event is noticed; `interrupt` is noticed at once
+EPOLL_S = 0.001  # the units of an epoll, which the selectors of Python fill up
 UNBLOCK_LAG_S = 0.005  # an UNBLOCK may overtake the BZPOPMIN it is meant for: then it is asked again
 
 
@@ -90,7 +92,10 @@ class Doorbell:
             if stop is not None and stop.is_set():
                 return True
             left_s = max(0.0, until_s - time.monotonic())
-            look_s = left_s if stop is None else min(left_s, LOOK_S)
+            if left_s < EPOLL_S:
+                time.sleep(left_s)
+                left_s = 0.0
+            look_s = _in_whole_ms(left_s if stop is None else min(left_s, LOOK_S))
             # Not the selector: the socket of a BZPOPMIN under way would end each turn at once.
             with selectors.DefaultSelector() as pipe:
                 pipe.register(self._read_fd, selectors.EVENT_READ)
@@ -188,10 +193,13 @@ class Doorbell:
         if until_s is not None and now_s >= until_s:
             return Woken.TIMER
         wait_s = self._asks_s + GRACE_S if stop is None else LOOK_S
-        if until_s is not None:
-            wait_s = min(wait_s, until_s - now_s)
         if self._is_pending():
             return Woken.MARKER
+        if until_s is not None:
+            if until_s - now_s < EPOLL_S:
+                time.sleep(until_s - now_s)
+                return Woken.TIMER
+            wait_s = min(wait_s, _in_whole_ms(until_s - now_s))
         found = {key.fileobj for key, _ in self._selector.select(wait_s)}
         if self._read_fd in found:
             self._drain()
@@ -246,6 +254,11 @@ class Doorbell:
         except (exceptions.RedisError, OSError) as error:
             self._disconnect()
             raise translated(error) from error
+
+
+def _in_whole_ms(seconds: float) -> float:
+    """As long as a selector can wait without its rounding up; the rest is slept."""
+    return max(0.0, math.floor(seconds / EPOLL_S) * EPOLL_S - 1e-6)
 
 
 def translated(error: Exception) -> RqtuiError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import threading
 import time
@@ -17,6 +18,7 @@ from redis import Redis
 from versions import is_older
 from waiting import wait_until
 
+from rqtui import waiting as bells
 from rqtui.client import Queue
 from rqtui.errors import Denied, Unreachable
 from rqtui.server import connect
@@ -364,3 +366,9 @@ def test_a_socket_of_fakeredis_is_not_taken_for_a_file_of_this_process(monkeypat
     monkeypatch.setattr("fakeredis._socket._base._get_next_file_no", lambda: bell._read_fd)
     assert bell.wait(0.05) is Woken.TIMER
     bell.close()
+
+
+def test_no_wait_is_longer_than_it_was_asked_for_because_a_selector_counts_in_milliseconds() -> None:
+    for micros in range(0, 20_000, 7):
+        rounded_ms = math.ceil(bells._in_whole_ms(micros / 1e6) * 1e3)  # as selectors.EpollSelector does
+        assert micros / 1e3 - 1 <= rounded_ms <= micros / 1e3
