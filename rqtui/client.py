@@ -24,6 +24,7 @@ from typing import Any, Self
 from redis import Redis, exceptions
 
 from rqtui import durability, durations, names
+from rqtui.ahead import one_ahead
 from rqtui.codecs import BYTES, JSON, MSGPACK, Codec
 from rqtui.consumer import BATCH, Consumer
 from rqtui.durations import Duration
@@ -50,6 +51,15 @@ class Put:
 
     id: str
     word: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Jobs that go in one call."""
+
+    ids: list[Any]
+    has_given_ids: bool
+    call: Call
 
 
 class Queue:
@@ -114,10 +124,14 @@ class Queue:
         but `durable`. (So a body that is a dict is given as `{"body": {…}}`.) `options` hold for all that say nothing
         else. Each call is all or nothing; when one raises, those before it are in, and trying again with ids is safe.
         """
-        return [put for puts in self.put_batches(items, **options) for put in puts]
+        return [put for puts in one_ahead(self._batches(items, options), self._put_rows) for put in puts]
 
     def put_batches(self, items: Iterable[Any], **options: Any) -> Iterator[list[Put]]:
         """`put_many` batch by batch, for those who show how far it is, or whose jobs do not fit into memory."""
+        return map(self._put_rows, self._batches(items, options))
+
+    def _batches(self, items: Iterable[Any], options: Mapping[str, Any]) -> Iterator[_Rows]:
+        """The jobs, as many at a time as a call may have, with ids, in the order of the script's columns."""
         common = self._columns(options)
         rows: list[dict[str, Any]] = []
         size = 0
@@ -130,10 +144,10 @@ class Queue:
             rows.append(row)
             size += len(row["body"])
             if len(rows) >= MOST or size >= MOST_BYTES:
-                yield self._put_rows(rows)
+                yield self._with_ids(rows)
                 rows, size = [], 0
         if rows:
-            yield self._put_rows(rows)
+            yield self._with_ids(rows)
 
     def _described(self, item: Mapping[str, Any], number: int, options: Mapping[str, Any]) -> dict[str, Any]:
         if "body" not in item:
@@ -145,14 +159,18 @@ class Queue:
             row["id"] = _checked_id(job_id)
         return row
 
-    def _put_rows(self, rows: list[dict[str, Any]]) -> list[Put]:
+    def _with_ids(self, rows: list[dict[str, Any]]) -> _Rows:
         nameless = [row for row in rows if row["id"] is None]
         for row, new_id in zip(nameless, new_ids(len(nameless)), strict=True):
             row["id"] = new_id
-        answer = self._enqueue(self.call("enqueue", {}, list(map(self._in_order, rows))), False)
-        if len(nameless) == len(rows):
-            return [Put(row["id"], "moved") for row in rows]
-        return [Put(_text(row["id"]), one.word) for row, one in zip(rows, answer.each, strict=True)]
+        call = self.call("enqueue", {}, list(map(self._in_order, rows)))
+        return _Rows([row["id"] for row in rows], len(nameless) < len(rows), call)
+
+    def _put_rows(self, rows: _Rows) -> list[Put]:
+        answer = self._enqueue(rows.call, False)
+        if not rows.has_given_ids:
+            return [Put(id, "moved") for id in rows.ids]
+        return [Put(_text(id), one.word) for id, one in zip(rows.ids, answer.each, strict=True)]
 
     def _columns(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Options of `put` as columns of the script."""

@@ -11,13 +11,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rqtui import kept, scripts
+from rqtui import scripts, undo_files
 from rqtui.errors import ReadOnly, Refused, RqtuiError, Unknown, UsageError
-from rqtui.kept import Kept, Left, Row
 from rqtui.layout import CHUNK
 from rqtui.model import Outcome, Ref
 from rqtui.scripts import Answer
 from rqtui.undo import ANSWER_BYTES, INVERSE, LOST, TAKEN, is_exact, looks
+from rqtui.undo_files import Kept, Left, Row
 
 if TYPE_CHECKING:
     from rqtui.engine import Engine
@@ -30,7 +30,7 @@ def all_reverted(engine: Engine, folder: Path, names: Sequence[str], url: str) -
     """
     for name in reversed(names):
         try:
-            if len(names) > 1 and kept.read(folder, name).undone_at_ms:
+            if len(names) > 1 and undo_files.read(folder, name).undone_at_ms:
                 continue  # by an undo that was ended before the others
             yield from reverted(engine, folder, name, url)
         except UsageError as error:
@@ -42,7 +42,7 @@ def reverted(engine: Engine, folder: Path, name: str, url: str = "") -> Iterator
 
     Raises UsageError where there is nothing to take back, or on another Redis than it was done on; ReadOnly.
     """
-    was = kept.read(folder, name)
+    was = undo_files.read(folder, name)
     ref = Ref(was.layout, was.queue)
     if engine.read_only:
         raise ReadOnly("undo changes the queue, and this session is read-only.")
@@ -59,7 +59,7 @@ def reverted(engine: Engine, folder: Path, name: str, url: str = "") -> Iterator
         is_whole = is_whole and not any(outcome.word in LOST for outcome in outcomes)
         back = [outcome.id for outcome in outcomes if outcome.moved and outcome.id]
         if back:
-            kept.mark_back(folder, name, back)
+            undo_files.mark_back(folder, name, back)
         if back and not is_named:
             is_named = True
             with suppress(RqtuiError):  # over maxmemory what was moved comes back, and this does not
@@ -68,7 +68,7 @@ def reverted(engine: Engine, folder: Path, name: str, url: str = "") -> Iterator
         if engine.read_only:
             raise ReadOnly("locked: the rest was not undone.")
     if is_whole:
-        kept.mark_undone(folder, name)
+        undo_files.mark_undone(folder, name)
 
 
 def _steps(engine: Engine, ref: Ref, was: Kept) -> Iterator[list[Outcome]]:

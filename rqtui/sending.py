@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 from weakref import WeakSet
 
+from hiredis import pack_command
 from redis import Redis, exceptions
 
 from rqtui import missing_rights, script_errors, topology
@@ -161,7 +162,9 @@ def _exchange(connection: Any, commands: Sequence[Sequence[Wire]]) -> list[Any]:
     if not commands:
         return replies
     try:
-        connection.send_packed_command(connection.pack_commands(commands), check_health=False)
+        # redis-py's own packing looks at the type of each of ten thousand arguments; ours are text and bytes.
+        packed = b"".join([pack_command(tuple(command)) for command in commands])  # type: ignore[arg-type]
+        connection.send_packed_command([packed], check_health=False)
         for _ in commands:
             try:
                 replies.append(connection.read_response(disconnect_on_error=False))

@@ -1,7 +1,7 @@
 """Undo: keeps how jobs were before a verb changes them, and puts them back where nothing changed since.
 
 `Keeper` is installed on an engine (`engine.keeper`): before a chunk is sent it reads the jobs and writes them to a file
-(`kept.py`), afterwards it writes how they were left; `revert.py` takes an operation back. What has an inverse: what
+(`undo_files.py`), then it writes how they were left; `revert.py` takes an operation back. What has an inverse: what
 moves jobs or deletes them in native queues, pause and resume, and in other systems deleting what no worker had yet.
 `words` says before a verb acts whether all this holds for it.
 """
@@ -15,14 +15,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rqtui import kept, scripts
+from rqtui import scripts, undo_files
 from rqtui.errors import RqtuiError
-from rqtui.kept import Left, Row
 from rqtui.layout import CHUNK, Layout, heard
 from rqtui.model import Job, Outcome, Ref, State
 from rqtui.operations import IDS, who
 from rqtui.scripts import Answer, Call
 from rqtui.server import mask
+from rqtui.undo_files import Left, Row
 
 if TYPE_CHECKING:
     from rqtui.engine import Engine
@@ -89,7 +89,7 @@ class Chunk:
 
     keeper: Keeper
     engine: Engine
-    file: kept.File
+    file: undo_files.File
     verb: str
     ref: Ref
     rows: Mapping[bytes, Row]
@@ -139,14 +139,14 @@ class Keeper:
 
     def __init__(self, folder: Path, url: str = "") -> None:
         self.folder, self.url, self.who = folder / FOLDER, mask(url), who()
-        self.problem, self._room = kept.problem_of(self.folder), kept.PROBE_BYTES
+        self.problem, self._room = undo_files.problem_of(self.folder), undo_files.PROBE_BYTES
         self._lock = threading.Lock()
-        self._open: dict[tuple[str, Ref], kept.File | None] = {}
+        self._open: dict[tuple[str, Ref], undo_files.File | None] = {}
         self._told: dict[tuple[str, Ref], Told] = {}
 
     def checked(self) -> str:
         """`problem` as it is now: for a question, so that the person knows before anything is done."""
-        self.problem = kept.problem_of(self.folder, self._room)
+        self.problem = undo_files.problem_of(self.folder, self._room)
         return self.problem
 
     def expect(self, verb: str, ref: Ref, total: int) -> None:
@@ -187,8 +187,8 @@ class Keeper:
             file = self._open.get((verb, ref), _NEW)
         if file is None:
             return None
-        if file is not _NEW and (file.jobs + len(jobs) > LIMIT or file.bytes > kept.OPERATION_BYTES):
-            self._written(lambda: file.missed(len(jobs)), kept.PROBE_BYTES)
+        if file is not _NEW and (file.jobs + len(jobs) > LIMIT or file.bytes > undo_files.OPERATION_BYTES):
+            self._written(lambda: file.missed(len(jobs)), undo_files.PROBE_BYTES)
             return None
         ids = list(dict.fromkeys(job.id for job in jobs))
         if not is_exact(layout):
@@ -197,10 +197,10 @@ class Keeper:
             rows = self.look(engine, ref, ids, is_whole=verb in TAKEN) if ids else {}
         if file is _NEW:
             named = (verb, ref.layout, ref.queue, self.url, self.who)
-            file = self._written(lambda: kept.File(self.folder, *named), kept.PROBE_BYTES)
+            file = self._written(lambda: undo_files.File(self.folder, *named), undo_files.PROBE_BYTES)
             with self._lock:
                 self._open[(verb, ref)] = file
-        size = max(kept.PROBE_BYTES, 2 * sum(row.size for row in rows.values()))
+        size = max(undo_files.PROBE_BYTES, 2 * sum(row.size for row in rows.values()))
         self._written(lambda: file.rows(list(rows.values())), size)
         look = (_records(layout, ref, list(rows), is_whole=False),) if rows and verb in MOVED else ()
         return Chunk(self, engine, file, verb, ref, rows, look, look)

@@ -11,7 +11,7 @@ from screens import NARROW, WIDE, Seeded, on_screen, screen
 from textual.widgets import Input
 
 from rqtui.layout import Ask
-from rqtui.tui import found
+from rqtui.tui import filter_scan
 from rqtui.tui.board import Board
 from rqtui.tui.pane import Pane
 
@@ -126,7 +126,7 @@ async def test_a_found_job_that_leaves_stays_in_its_line_and_says_where_it_is(ur
 @on_screen
 async def test_a_scan_ends_at_its_budget_and_says_so(url: str, seeded: Seeded, monkeypatch: pytest.MonkeyPatch) -> None:
     put_many(seeded, LONG)
-    monkeypatch.setattr(found.scan, "__defaults__", (600,))
+    monkeypatch.setattr(filter_scan.scan, "__defaults__", (600,))
     async with screen(url) as it:
         await it.press("enter", "slash", '"job:send', "enter")
         await it.until_shown("300+ match · in the first 600 of 1 300")
@@ -143,7 +143,7 @@ async def test_esc_stops_a_scan_and_keeps_what_was_found_and_again_clears_it(
     many = 40_000
     client.zadd("rqtui:{mail}:ready", {b"j%07d" % n: n for n in range(many)})
     client.sadd("rqtui:queues", "mail")
-    monkeypatch.setattr(found, "CHUNK", 1)  # a scan that takes its time
+    monkeypatch.setattr(filter_scan, "CHUNK", 1)  # a scan that takes its time
     async with screen(url) as it:
         await it.press("enter", "slash", '"id:j', "enter")
         await it.until_shown("of 40 000 looked at", "Esc stops")

@@ -15,7 +15,7 @@ from screens import NARROW, WIDE, Screen, Seeded, text_of
 from rqtui.settings import Settings
 from rqtui.tick import Refreshed
 from rqtui.tui.app import Cockpit
-from rqtui.tui.plain import ascii_of
+from rqtui.tui.ascii_look import ascii_of
 
 
 class Counted(Cockpit):

@@ -13,13 +13,13 @@ from proxy import Proxy
 from redis import Redis
 from screens import Screen, Seeded, on_screen, screen
 
-from rqtui import kept, layouts, revert
+from rqtui import layouts, revert, undo_files
 from rqtui.engine import Engine, with_layouts
 from rqtui.errors import RqtuiError, UsageError
 from rqtui.model import Ref
 from rqtui.server import connect
 from rqtui.settings import Settings
-from rqtui.tui import found
+from rqtui.tui import filter_scan
 from rqtui.undo import Keeper
 
 
@@ -90,13 +90,13 @@ def test_after_that_the_words_say_that_there_is_no_undo_and_the_same_again_is_do
 def test_a_full_disk_after_the_change_hides_no_answer_of_it(it: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     it.fill(3)
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)
-    rows = kept.File.rows
+    rows = undo_files.File.rows
 
-    def then_it_is_full(self: kept.File, found: list[kept.Row]) -> None:
+    def then_it_is_full(self: undo_files.File, found: list[undo_files.Row]) -> None:
         rows(self, found)
         resource.setrlimit(resource.RLIMIT_FSIZE, (self.path.stat().st_size, limit[1]))
 
-    monkeypatch.setattr(kept.File, "rows", then_it_is_full)
+    monkeypatch.setattr(undo_files.File, "rows", then_it_is_full)
     steps = it.engine.acts("delete", it.ref, it.jobs("ready"))
     try:
         assert [one.word for one in next(steps)] == ["moved"] * 3
@@ -114,19 +114,19 @@ def test_a_record_of_another_version_is_refused_in_a_sentence(it: Kept) -> None:
     path = it.keeper.folder / f"{name}.jsonl"
     path.write_text(path.read_text().replace('"version":1', '"version":2'))
     with pytest.raises(UsageError, match="another version"):
-        kept.read(it.keeper.folder, name)
+        undo_files.read(it.keeper.folder, name)
 
 
 def test_two_programs_that_make_room_at_the_same_time_stop_no_change(it: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = kept.names
-    monkeypatch.setattr(kept, "names", lambda folder: [*names(folder), "1-delete-gone"])  # the other was faster
+    names = undo_files.names
+    monkeypatch.setattr(undo_files, "names", lambda folder: [*names(folder), "1-delete-gone"])  # the other was faster
     it.fill(1)
     assert it.delete_all() != "" and it.total() == 0
 
 
 def test_jobs_that_did_not_fit_into_the_undo_are_told(it: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     it.fill(700)
-    monkeypatch.setattr(kept, "OPERATION_BYTES", 1000)
+    monkeypatch.setattr(undo_files, "OPERATION_BYTES", 1000)
     name = it.delete_all()
     told = [one for step in revert.reverted(it.engine, it.keeper.folder, name) for one in step]
     assert it.total() == 500
@@ -168,7 +168,7 @@ def test_a_link_that_drops_in_an_undo_leaves_the_rest_for_the_next(url: str, cli
         next(steps)
         proxy.fail("lose reply", "EVALSHA")
         assert {one.word for one in next(steps)} == {"unknown"}
-        assert next(steps, None) is None and not kept.read(here.keeper.folder, name).undone_at_ms
+        assert next(steps, None) is None and not undo_files.read(here.keeper.folder, name).undone_at_ms
         again = [one.word for step in revert.reverted(here.engine, here.keeper.folder, name) for one in step]
         assert sorted(set(again)) == ["exists", "moved"] and len(again) == 700
         assert here.total() == 1200
@@ -402,8 +402,8 @@ async def test_a_filter_that_did_not_look_at_all_says_so_before_it_acts(
     for start in range(0, 2500, 500):
         here.engine.ask(here.engine.layouts["native"].put_ask("mail", rows[start : start + 500]))
     here.engine.announce(here.ref)
-    scan = found.scan
-    monkeypatch.setattr(found, "scan", lambda *given: scan(*given, budget=1000))
+    scan = filter_scan.scan
+    monkeypatch.setattr(filter_scan, "scan", lambda *given: scan(*given, budget=1000))
     async with screen(url, (100, 30)) as it:
         await it.press("enter", "2", "slash", '"id:j0', "enter")
         pane = it.app.view.pane()  # type: ignore[union-attr]

@@ -14,7 +14,7 @@ from redis import Redis
 from screens import Seeded
 from shell import Ran, environment, shell
 
-from rqtui import kept
+from rqtui import undo_files
 
 PROFILE = """
 [profiles.careful]
@@ -107,7 +107,7 @@ def test_a_record_that_cannot_be_read_is_told_and_the_next_is_taken_back(
     mail: Seeded, url: str, state_folder: Path, lines: list[Any]
 ) -> None:
     shell(url, "act", "kill", "mail", "a", "--yes")
-    [name] = kept.names(state_folder / "undo")
+    [name] = undo_files.names(state_folder / "undo")
     path = state_folder / "undo" / "9999999999999-kill-ffffff.jsonl"
     path.write_text("".join(json.dumps({**line, "url": url} if line is lines[0] else line) + "\n" for line in lines))
     listed = shell(url, "undo", "--list", "--json")
@@ -115,7 +115,7 @@ def test_a_record_that_cannot_be_read_is_told_and_the_next_is_taken_back(
     assert not listed.err or "9999999999999-kill-ffffff" in listed.err
     ran = shell(url, "undo")
     assert (ran.code, mail.ids("dead"), mail.ids("ready")) == (0, [], ["a", "b"])
-    assert kept.read(state_folder / "undo", name).undone_at_ms
+    assert undo_files.read(state_folder / "undo", name).undone_at_ms
 
 
 # -- what may not be done ---------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from shell import shell
 from rqtui.client import Queue
 from rqtui.model import Attempt, Job, State
 from rqtui.tui import copies, display, views
-from rqtui.tui.plain import ascii_of
+from rqtui.tui.ascii_look import ascii_of
 from rqtui.tui.rows import Column, Row
 
 MANY = 10_000

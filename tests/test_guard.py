@@ -10,7 +10,7 @@ from redis import Redis
 from screens import Seeded, on_screen, screen
 from shell import shell
 
-from rqtui import kept, layouts
+from rqtui import layouts, undo_files
 from rqtui.engine import Engine
 from rqtui.errors import ReadOnly, Refused
 from rqtui.model import Ref
@@ -168,4 +168,4 @@ def test_nothing_is_kept_of_a_change_that_was_refused(url: str, client: Redis, s
     with connect(url) as link:
         assert link.ping()
     done = shell(url, "--read-only", "act", "delete", "mail", "one", "--yes")
-    assert done.code == 1 and kept.names(state_folder / "undo") == []
+    assert done.code == 1 and undo_files.names(state_folder / "undo") == []

@@ -505,10 +505,9 @@ def test_a_server_without_read_only_calls_is_asked_once() -> None:
     connection_class = fake.connection_pool.connection_class
 
     class Watching(connection_class):  # type: ignore[misc, valid-type]
-        def pack_commands(self, commands: Any) -> Any:
-            commands = list(commands)
-            seen.extend(command[0].decode() for command in commands)
-            return super().pack_commands(commands)
+        def send_packed_command(self, command: Any, check_health: bool = True) -> None:
+            seen.extend(name.decode() for name in re.findall(rb"\r\n(EVAL\w*)\r\n", b"".join(command)))
+            super().send_packed_command(command, check_health)
 
     fake.connection_pool.connection_class = Watching
     for _ in range(3):

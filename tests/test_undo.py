@@ -13,7 +13,7 @@ from proxy import Proxy
 from redis import Redis
 from screens import Seeded
 
-from rqtui import kept, layouts, revert, undo
+from rqtui import layouts, revert, undo, undo_files
 from rqtui.engine import Engine, with_layouts
 from rqtui.errors import ReadOnly, RqtuiError, UsageError
 from rqtui.model import Job, Outcome, Ref
@@ -253,7 +253,7 @@ def test_a_lost_reply_leaves_no_word_on_how_the_jobs_were_left(url: str, client:
         it.keeper.keep = keep_and_cut  # type: ignore[method-assign]
         assert {one.word for one in it.engine.act("delete", it.ref, jobs)} == {"unknown"}
         name = it.keeper.close("delete", "native", "mail")
-        record = kept.read(it.keeper.folder, name)
+        record = undo_files.read(it.keeper.folder, name)
         assert record.untold == {b"dead-1", b"dead-2"} and not record.left
         assert it.words(name) == {"restored": 2}
 
@@ -273,7 +273,7 @@ def test_a_script_that_the_server_did_not_know_is_undone_too(it: Kept) -> None:
     it.client.script_flush()
     it.keeper.look(it.engine, it.ref, [jobs[0].id], is_whole=False)
     name = it.do("kill", jobs)
-    assert {left.place for left in kept.read(it.keeper.folder, name).left.values()} == {"dead"}
+    assert {left.place for left in undo_files.read(it.keeper.folder, name).left.values()} == {"dead"}
     assert it.words(name) == {"restored": len(jobs)}
     assert it.state() == before
 
@@ -324,9 +324,9 @@ def test_a_read_only_session_undoes_nothing(it: Kept) -> None:
 
 
 def test_the_file_is_its_owners_alone_and_the_folder_is_bounded(it: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "FILES", 3)
+    monkeypatch.setattr(undo_files, "FILES", 3)
     made = [it.do("reprioritise", it.jobs("ready"), {"priority": number}) for number in range(6)]
-    assert kept.names(it.keeper.folder) == made[:-4:-1]
+    assert undo_files.names(it.keeper.folder) == made[:-4:-1]
     paths = list(it.keeper.folder.iterdir())
     assert {path.stat().st_mode & 0o777 for path in paths} == {0o600} and len(paths) == 3
 
@@ -335,10 +335,10 @@ def test_a_record_that_was_cut_short_still_tells_what_it_has(it: Kept) -> None:
     name = it.do("delete", it.jobs("dead"))
     path = it.keeper.folder / f"{name}.jsonl"
     path.write_bytes(path.read_bytes()[:-9])
-    assert kept.read(it.keeper.folder, name).untold == {b"dead-1", b"dead-2"}
+    assert undo_files.read(it.keeper.folder, name).untold == {b"dead-1", b"dead-2"}
     path.write_bytes(b"{")
     with pytest.raises(UsageError, match="cannot be read"):
-        kept.read(it.keeper.folder, name)
+        undo_files.read(it.keeper.folder, name)
 
 
 # -- bounds, words -----------------------------------------------------------------------------------------------
@@ -393,7 +393,7 @@ def test_a_purge_of_leases_that_are_over_comes_back_to_ready(it: Kept) -> None:
 def test_a_verb_without_one_says_no_undo_and_keeps_nothing(it: Kept, verb: str) -> None:
     assert undo.words(it.engine.layouts["native"], verb).startswith("no undo: ")
     assert it.keeper.keep(it.engine, verb, it.ref, it.jobs("reserved")) is None
-    assert kept.names(it.keeper.folder) == []
+    assert undo_files.names(it.keeper.folder) == []
 
 
 # -- the systems of others ---------------------------------------------------------------------------------------

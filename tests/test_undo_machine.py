@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from redis import Redis
 from screens import Seeded
 
-from rqtui import kept, revert, scripts
+from rqtui import revert, scripts, undo_files
 from rqtui.errors import UsageError
 from rqtui.model import Job
 from rqtui.undo import Keeper, looks
@@ -149,7 +149,7 @@ class Machine(RuleBasedStateMachine):
         found = [self.here.engine.job(self.here.ref, id, 0) for id in ids]
         return [job for job in found if job is not None]
 
-    def _rows(self) -> dict[bytes, kept.Row]:
+    def _rows(self) -> dict[bytes, undo_files.Row]:
         engine, ref = self.here.engine, self.here.ref
         return {row.id: row for rows in looks(engine, ref, NAMES, is_whole=True) for row in rows}
 

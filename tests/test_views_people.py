@@ -15,7 +15,7 @@ from screens import NARROW, WIDE, Seeded, on_screen, screen, text_of
 from rqtui.client import Queue
 from rqtui.names import keys
 from rqtui.reports import errors
-from rqtui.tui import reported
+from rqtui.tui import report_view
 from rqtui.tui.errorgroup import ErrorGroup
 from rqtui.tui.views.kinds import expression
 from screenshots.seeded import NOW, Seed, still
@@ -46,6 +46,20 @@ def hold(client: Redis, worker: str, *ids: str) -> None:
 
 
 # -- workers -----------------------------------------------------------------------------------------------------------
+
+
+@on_screen
+async def test_workers_that_were_never_seen_are_shown_while_the_rows_stand(url: str, client: Redis) -> None:
+    hold(client, "early", "a")
+    beat(client, "early", 1)
+    async with screen(url, open_queue="mail") as it:
+        await it.press("w", "p")  # typed ahead
+        await it.until_shown("frozen: p", "early")
+        hold(client, "later", "b")
+        beat(client, "later", 1)
+        await it.press("r")
+        await it.until_shown("early")
+        assert "later" not in it.text()
 
 
 @on_screen
@@ -308,7 +322,7 @@ async def test_esc_leads_from_side_views_back_to_the_board(url: str, client: Red
 async def test_a_report_with_very_many_rows_draws_the_first_of_them(
     url: str, client: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reported, "MOST_ROWS", 3)
+    monkeypatch.setattr(report_view, "MOST_ROWS", 3)
     fail(Queue("mail", client), *[f"Error{letter}: x" for letter in "ABCDE"])
     async with screen(url, open_queue="mail") as it:
         await it.press("e")

@@ -20,9 +20,9 @@ from rqtui.errors import UsageError
 
 if TYPE_CHECKING:
     from rqtui.engine import Engine
-    from rqtui.kept import Kept
     from rqtui.model import Outcome, Ref
     from rqtui.undo import Keeper
+    from rqtui.undo_files import Kept
 
     Change = tuple[Kept, ...]  # of one operation: a record per queue
 
@@ -44,7 +44,7 @@ def undo(
 
     Example: rqtui undo --list
     """
-    from rqtui import kept, revert, undo
+    from rqtui import revert, undo, undo_files
     from rqtui.operations import Journal, state_folder
     from rqtui.server import mask
 
@@ -72,17 +72,17 @@ def undo(
     journal = Journal(state_folder(), session.settings.url, session.settings.profile)
     ids, others = [one.id for one in outcomes if one.id], [one.queue for one in chosen[1:]]
     journal.note("undo", first.queue, first.layout, ids, answers, others=others)
-    if undone := [name for name in names if kept.read(folder, name).undone_at_ms]:
+    if undone := [name for name in names if undo_files.read(folder, name).undone_at_ms]:
         journal.undone(*undone)  # where an answer was lost, the same again goes on
     return _write(session, chosen, outcomes)
 
 
 def _changes(folder: Path, url: str) -> Iterator[Change]:
     """The changes of this Redis, the newest first: what was done to several queues at once has a record for each."""
-    from rqtui import kept
+    from rqtui import undo_files
     from rqtui.operations import past
 
-    names = kept.names(folder)
+    names = undo_files.names(folder)
     together = {name: each.undo for each in past(folder.parent) for name in each.undo}
     told: set[str] = set()
     for name in names:
@@ -99,11 +99,11 @@ def _is_undone(change: Change) -> bool:
 
 def _of(folder: Path, url: str, names: Sequence[str]) -> Iterator[Kept]:
     """Those of these records that are of this Redis; one that cannot be read is told and left out."""
-    from rqtui import kept, layouts
+    from rqtui import layouts, undo_files
 
     for name in names:
         try:
-            one = kept.read(folder, name)
+            one = undo_files.read(folder, name)
         except UsageError as error:
             output.say(str(error))
             continue

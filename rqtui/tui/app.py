@@ -31,16 +31,16 @@ from rqtui.errors import UsageError
 from rqtui.model import Finding, Focus, Ref, Snapshot
 from rqtui.settings import INTERVAL_S, LONGEST_S, SHORTEST_S, Settings
 from rqtui.tui import display, hangup, happened, keys, theme
+from rqtui.tui.ascii_look import ASCII
 from rqtui.tui.away import AWAY_ACTIONS, AWAY_BINDINGS, Away
 from rqtui.tui.calm import Calm
 from rqtui.tui.changes import Changes
 from rqtui.tui.crash import Crash
 from rqtui.tui.frame import Frame
-from rqtui.tui.going import Going
 from rqtui.tui.guard import Guard
+from rqtui.tui.navigation import Navigation
 from rqtui.tui.overview import Overview
 from rqtui.tui.palette import Palette
-from rqtui.tui.plain import ASCII
 from rqtui.tui.playing import Playing
 from rqtui.tui.profiles import Profiles, openable
 from rqtui.tui.served import Served
@@ -69,7 +69,7 @@ class Heard(Message):
         self.ticker, self.what = ticker, what
 
 
-class Cockpit(Changes, Frame, Served, Away, Calm, Crash, Guard, Going, Palette, Playing, Profiles, App[None]):
+class Cockpit(Changes, Frame, Served, Away, Calm, Crash, Guard, Navigation, Palette, Playing, Profiles, App[None]):
     """rqtui on a terminal."""
 
     CSS_PATH = Path(__file__).with_name("rqtui.tcss")  # absolute, so that a subclass elsewhere finds it

@@ -1,6 +1,6 @@
 """Changes: the half of the app that asks, sends verbs to the ticker, counts the answers and puts them into words.
 
-`again.py` copies jobs, `bulk.py` asks about many of them, `dripping.py` does them slowly; all of them send from here.
+`copy_job.py` copies, `bulk.py` asks about many of them, `dripping.py` does them slowly; all of them send from here.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from rqtui import server, tick
 from rqtui.errors import UsageError
 from rqtui.model import Job, Ref
 from rqtui.tui import acts, display, happened, keys, questions
-from rqtui.tui.again import Again
 from rqtui.tui.bulk import Bulk
+from rqtui.tui.copy_job import CopyJob
 from rqtui.tui.dripping import Dripping
 from rqtui.tui.overview import Overview
 from rqtui.tui.view import Target
@@ -56,7 +56,7 @@ class Request:
     place: str = ""
 
 
-class Changes(Bulk, Dripping, Again):
+class Changes(Bulk, Dripping, CopyJob):
     """A mixin of the app."""
 
     _open: dict[tuple[str, Ref], deque[Request]]  # by what their answers are called, in the order they were sent

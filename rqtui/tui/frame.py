@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from textual.content import Content
 
 from rqtui import server, tick
-from rqtui.tui import chrome, display, keys, plain
+from rqtui.tui import ascii_look, chrome, display, keys
 from rqtui.tui.part import Part
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ class Frame(Part):
     def _spelled(self, look: keys.Look) -> str:
         """Its key; as a word where the terminal has no sign for it."""
         key = keys.key(look.id)
-        return plain.spelled(key) if self.cockpit.settings.is_ascii else key
+        return ascii_look.spelled(key) if self.cockpit.settings.is_ascii else key
 
     def _named(self, key: str, target: Target) -> Verb:
         """What a key that can do nothing now is called: the first verb on it that this system has."""

@@ -15,7 +15,7 @@ from rqtui import filters
 from rqtui.layout import Answers, Ask
 from rqtui.model import Job, Page, PageWish, Place, Ref
 from rqtui.tui import columns, display, keys
-from rqtui.tui.found import FILTER_BYTES, Found
+from rqtui.tui.filter_scan import FILTER_BYTES, Found
 from rqtui.tui.rows import Column, Id, Row
 from rqtui.tui.table import Table
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rqtui import filters
 from rqtui.errors import UsageError
-from rqtui.tui import display, found, keys
+from rqtui.tui import display, filter_scan, keys
 from rqtui.tui.rows import Piece
 from rqtui.tui.view import View
 
@@ -112,10 +112,10 @@ class Searching(View):
         """Begins to look through a pane's place."""
         if pane.accepts is None:
             return
-        pane.found, pane.offset_wanted = found.Found(), 0
+        pane.found, pane.offset_wanted = filter_scan.Found(), 0
         pane.another_list()
         body_bytes = max(pane.filter_bytes(), pane.body_bytes())
-        steps = found.scan(pane.ref, pane.place.name, pane.accepts, body_bytes, pane.body_bytes())
+        steps = filter_scan.scan(pane.ref, pane.place.name, pane.accepts, body_bytes, pane.body_bytes())
         then = partial(self._scanned, pane, pane.found)
         self._scans[pane.place.name] = then
         self.cockpit.work(steps, then)
@@ -135,7 +135,7 @@ class Searching(View):
             self.cockpit.ticker.end_work(then)
         self._scans.clear()
 
-    def _scanned(self, pane: Pane, into: found.Found, answer: Answered) -> None:
+    def _scanned(self, pane: Pane, into: filter_scan.Found, answer: Answered) -> None:
         """A step of a scan, or its end."""
         if pane.found is not into or into.is_over:
             return  # another one began, or Esc came first

@@ -16,11 +16,11 @@ import fuzzing
 from native_jobs import NATIVE_KEYS
 from redis import Redis
 
-from rqtui import kept, layouts, revert
+from rqtui import layouts, revert, undo_files
 from rqtui.engine import Engine, with_layouts
 from rqtui.errors import RqtuiError
-from rqtui.kept import Left, Row
 from rqtui.operations import FILE, Journal, as_json, clock, markdown, past, undo_word
+from rqtui.undo_files import Left, Row
 
 VERBS = ("delete", "requeue", "kill", "purge", "pause", "reschedule", "promote")
 RECORD = b"1795219200000 - 0 - - - - - - job\n{}"
@@ -37,12 +37,12 @@ def records(folder: Path) -> list[bytes]:
     """Whole undo records, as several verbs leave them."""
     made = []
     for verb in VERBS:
-        file = kept.File(folder, verb, "native", "mail", "", "somebody@here")
+        file = undo_files.File(folder, verb, "native", "mail", "", "somebody@here")
         rows = [Row(b"%d\xff" % at, "ready", "1e12", RECORD, b"\x00" * 9, b"", b"[]") for at in range(3)]
         rows.append(Row(b"held", "dead", "5", RECORD, put={"id": b"x", "priority": 3}))
         file.rows(rows)
         file.left({row.id: Left("ready", b"") for row in rows[:2]}, [rows[0]], [rows[2].id])
-        kept.mark_back(folder, file.name, [rows[1].id])
+        undo_files.mark_back(folder, file.name, [rows[1].id])
         made.append(file.path.read_bytes())
         file.path.unlink()
     return made
@@ -107,7 +107,7 @@ def test_a_torn_or_hostile_undo_record_is_a_sentence(cases: int, tmp_path: Path,
             raw = damaged(source, source.choice(whole))
             path.write_bytes(raw)
             try:
-                assert name in kept.names(folder)
+                assert name in undo_files.names(folder)
                 seen["refused" if is_refused(engine, folder, name) else "read"] += 1
             except Exception as error:
                 raise AssertionError(f"record {number} {raw[:300]!r}: {error!r}") from error

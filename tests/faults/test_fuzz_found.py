@@ -13,7 +13,7 @@ from native_jobs import NOW, ask, key, put
 from redis import Redis
 from redis.exceptions import ResponseError
 
-from rqtui import filters, kept, layouts, toml_lines
+from rqtui import filters, layouts, toml_lines, undo_files
 from rqtui.engine import with_layouts
 from rqtui.errors import Refused, UsageError
 from rqtui.layout import Layout
@@ -110,7 +110,7 @@ def test_a_password_that_looks_like_an_option_is_not_shown(url: str) -> None:
 def test_a_file_with_a_strange_name_among_the_undo_records_harms_none(tmp_path: Path) -> None:
     for name in ("²-delete-a.jsonl", "5-delete-b.jsonl"):
         (tmp_path / name).write_bytes(b"{")
-    assert kept.names(tmp_path) == ["5-delete-b", "²-delete-a"]
+    assert undo_files.names(tmp_path) == ["5-delete-b", "²-delete-a"]
 
 
 def test_half_a_letter_in_an_error_is_kept_as_its_bytes() -> None:

@@ -16,7 +16,7 @@ from rqtui.reports import errors
 from rqtui.reports.errors import Errors as Report
 from rqtui.reports.errors import Group, Members
 from rqtui.tui import display, keys
-from rqtui.tui.reported import Reported
+from rqtui.tui.report_view import ReportView
 from rqtui.tui.rows import Cell, Column, Piece, Row
 from rqtui.tui.table import Table
 from rqtui.tui.view import Target
@@ -34,7 +34,7 @@ _ORDERS: dict[str, Callable[[Group], float]] = {
 }
 
 
-class Errors(Reported):
+class Errors(ReportView):
     """The groups."""
 
     NAME = "errors"

@@ -100,7 +100,7 @@ class Events(View):
 
     def show(self, snapshot: Snapshot) -> None:
         """Takes what is new, and draws it unless the rows stand still."""
-        self._snapshot = snapshot
+        is_first, self._snapshot = self._snapshot is None, snapshot
         fresh: list[Event] = []
         for answer in snapshot.answers:
             if isinstance(answer, Feed) and answer.ref in self._refs:
@@ -109,7 +109,7 @@ class Events(View):
                 self._complain(f"Some events cannot be read: {answer}")
         self._waiting += sorted(fresh, key=lambda event: event.order)
         del self._waiting[:-KEPT]
-        if not self.is_frozen:
+        if is_first or not self.is_frozen:  # `p` may have been typed ahead
             self._take()
         self._record()
         self._draw()

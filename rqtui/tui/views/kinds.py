@@ -11,7 +11,7 @@ from rqtui.reports import kinds
 from rqtui.reports.kinds import Kind
 from rqtui.reports.kinds import Kinds as Report
 from rqtui.tui import display, keys
-from rqtui.tui.reported import Reported
+from rqtui.tui.report_view import ReportView
 from rqtui.tui.rows import Cell, Column, Piece, Row
 from rqtui.tui.table import Table
 from rqtui.tui.view import Target
@@ -31,7 +31,7 @@ _LOOKED_AT_FIRST = (State.READY, State.RESERVED, State.DEAD, State.SCHEDULED, St
 _SHORT = {State.SCHEDULED: "sched", State.RESERVED: "resvd"}
 
 
-class Kinds(Reported):
+class Kinds(ReportView):
     """The kinds of jobs."""
 
     NAME = "kinds"

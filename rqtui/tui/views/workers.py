@@ -21,7 +21,7 @@ from rqtui.model import Focus, Job, Queue, Ref, Snapshot, State
 from rqtui.reports import workers
 from rqtui.reports.workers import TROUBLED, Seat, Standing
 from rqtui.tui import chrome, display, keys
-from rqtui.tui.reported import sides
+from rqtui.tui.report_view import sides
 from rqtui.tui.rows import Cell, Column, Piece, Row
 from rqtui.tui.table import Table
 from rqtui.tui.view import Target, View
@@ -69,6 +69,7 @@ class Workers(View):
         self._asks: dict[Ref, tuple[Ask[Any], ...]] = {}
         self._seats: tuple[Seat, ...] = ()
         self._problems: tuple[str, ...] = ()
+        self._read_of: tuple[Ref, ...] | None = None
         self._turn = 0
         self._now_ms = 0
 
@@ -133,7 +134,8 @@ class Workers(View):
         self._known.update((Ref(queue.layout, queue.name), queue) for queue in snapshot.queues)
         if len(self.in_scope(self.cockpit.refs)) > IN_TURN:
             self._turn += IN_TURN
-        if not self.is_frozen:
+        if not self.is_frozen or self._read_of != self.refs:  # of these there are no rows yet that could stand
+            self._read_of = self.refs
             self._seats, self._problems = workers.read(self._asked, snapshot.answers, self._now_ms)
         self._draw()
 

@@ -1,4 +1,4 @@
-"""Going: the part of the app that leads from one screen to another, and back."""
+"""Navigation: the part of the app that leads from one screen to another, and back."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rqtui.model import Job, Ref
 
 
-class Going(Part):
+class Navigation(Part):
     """A mixin of the app."""
 
     def open_board(self, ref: Ref) -> None:

@@ -1,4 +1,4 @@
-"""Kept: the local files from which a change can be taken back, one per operation, each line a JSON object.
+"""Undo files: the local files from which a change can be taken back, one per operation, each line a JSON object.
 
 The first line says what was done where; then, for each chunk, a line of `rows` (how the jobs were, synced to the disk
 before anything is sent) and a line of `left` (how the verb left those that it changed). A file is never rewritten; the

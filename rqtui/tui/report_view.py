@@ -1,4 +1,4 @@
-"""Reported: a view of a report that takes many round trips: it is made anew on `r` and each half minute.
+"""Report view: a view of a report that takes many round trips: it is made anew on `r` and each half minute.
 
 The report comes in steps on the engine's thread, a tick between any two; what stood before stays until the next one is
 whole. A subclass says how it is made and which rows it has; sorting, filtering and the words in the frame stand here.
@@ -33,7 +33,7 @@ MOST_ROWS = 500  # drawn at each tick, since their ages go on: 10 ms
 COUNTED = 20  # queues whose counts ride along in a tick
 
 
-class Reported(View):
+class ReportView(View):
     """A table of what a report says. `refs`: the queues it is about; all of them where there is none."""
 
     SORTS: ClassVar[tuple[str, ...]] = ()

@@ -1,4 +1,4 @@
-"""Found: what a filter found in a place that is too long to be looked through at each refresh.
+"""Filter scan: what a filter finds in a place that is too long to be looked through at each refresh.
 
 A scan reads the place from its head, a chunk per round trip and up to a budget; what fits is kept in the order in
 which it stood there, without what nobody needs again (long bodies, all but the last of an error). What is in sight is

@@ -1,4 +1,4 @@
-"""Again: the half of a change that copies a job: the same body in a new job, edited or not.
+"""Copy job: the half of a change that copies a job: the same body in a new job, edited or not.
 
 The body is fetched whole, as raw bytes; what was not touched goes back byte for byte. The original is deleted only
 after the new job was taken, and only where it is still as it was read.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rqtui.tui.dialogs import Given
 
 
-class Again(Part):
+class CopyJob(Part):
     """A mixin of the app."""
 
     def begin_copy(self, verb: Verb, target: Target) -> None:
