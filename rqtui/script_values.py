@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from rqtui.errors import ScriptError, UsageError
@@ -37,6 +38,9 @@ def tail_to_argv(
     if not rows:
         return []
     width = len(columns)
+    if len(rows) == 1 and isinstance(rows[0], tuple) and len(rows[0]) == width:  # one job, as `put` sends it
+        with suppress(UsageError):  # which is told below, with the number of the row
+            return [to_argv(value, column, where) for value, column in zip(rows[0], columns, strict=True)]
     for kind in set(map(type, rows)):
         if issubclass(kind, str | bytes):
             raise UsageError(f"{where}: a row is a sequence or a mapping, not {kind.__name__}")
