@@ -11,7 +11,7 @@
 --                   reserved_ever int, acked int, rejected int, dead_ever int, expired_ever int, pulled int,
 --                   dispatched int, unnoted int, dead_max int)  a row per queue, in the order of the keys
 if #ARGV < 1 or #ARGV[1] > 13 or string.find(ARGV[1], '%D') then return redis.error_reply('ERR now_ms is a whole number') end
-local clock = redis.call('TIME'), redis.call
+local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local function times(key) -- how many wait, the first instant, how many are late; commands are what this script costs
   local first = tonumber(redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')[2])
