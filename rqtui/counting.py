@@ -17,7 +17,8 @@ from rqtui.layout import Answers, Ask, Layout
 from rqtui.model import Queue, Ref
 from rqtui.topology import Cluster
 
-TOGETHER = 50  # queues per call: half a millisecond of the server
+TOGETHER = 50  # queues per call: a millisecond of the server
+KEPT = 100  # calls that are kept: of a thousand queues the overview counts others at each tick, and those again later
 APART_S = 30.0
 
 
@@ -30,6 +31,7 @@ class Counting:
         self._until_s = 0.0  # when it is tried again to count all together
         self._apart: set[Ref] = set()
         self._groups: list[tuple[Sequence[Ref], Ask[list[Queue] | None]]] = []
+        self._together: dict[tuple[Ref, ...], Ask[list[Queue] | None]] = {}
 
     def asks(self, client: Any, refs: Sequence[Ref]) -> list[Ask[list[Queue] | None]]:
         """What counts these queues, for `read`; the same objects as last time if the queues are."""
@@ -69,18 +71,30 @@ class Counting:
 
     def _grouped(self, client: Any, refs: Sequence[Ref]) -> Iterator[tuple[Sequence[Ref], Ask[list[Queue] | None]]]:
         singles: list[Ref] = []
-        for name, layout in self._layouts.items():
+        for name in self._layouts:
             mine = [ref for ref in refs if ref.layout == name]
-            fit = [] if isinstance(client, Cluster) else [ref for ref in mine if ref not in self._apart]
-            chunks = [fit[start : start + TOGETHER] for start in range(0, len(fit), TOGETHER)]
-            for chunk in chunks:
-                ask = layout.queues_ask([ref.queue for ref in chunk]) if len(chunk) > 1 else None
+            is_apart = [isinstance(client, Cluster) or ref in self._apart for ref in mine]
+            singles += [ref for ref, apart in zip(mine, is_apart, strict=True) if apart]
+            fit = [ref for ref, apart in zip(mine, is_apart, strict=True) if not apart]
+            for start in range(0, len(fit), TOGETHER):
+                chunk = tuple(fit[start : start + TOGETHER])
+                ask = self._together_ask(chunk) if len(chunk) > 1 else None
                 if ask is None:
                     singles += chunk
                 else:
-                    yield chunk, _or_none(ask)
-            singles += [ref for ref in mine if ref not in fit]
+                    yield chunk, ask
         yield from (([ref], _listed(self._layouts[ref.layout].queue_ask(ref.queue))) for ref in singles)
+
+    def _together_ask(self, chunk: tuple[Ref, ...]) -> Ask[list[Queue] | None] | None:
+        """What counts these queues of one layout by one script, as it was made before."""
+        if chunk not in self._together:
+            ask = self._layouts[chunk[0].layout].queues_ask([ref.queue for ref in chunk])
+            if ask is None:
+                return None
+            while len(self._together) >= KEPT:
+                del self._together[next(iter(self._together))]
+            self._together[chunk] = _or_none(ask)
+        return self._together[chunk]
 
 
 def _listed(ask: Ask[Queue]) -> Ask[list[Queue] | None]:

@@ -16,8 +16,8 @@ from rqtui.client import Queue
 from rqtui.engine import Engine, with_layouts
 from rqtui.errors import ScriptError, ServerError, Unreachable
 from rqtui.layouts import native
+from rqtui.model import Focus, Ref
 from rqtui.model import Queue as Counted
-from rqtui.model import Ref
 from rqtui.names import keys
 from rqtui.scripts import Answer
 from rqtui.server import connect
@@ -156,6 +156,17 @@ def test_a_redis_that_is_away_is_asked_once() -> None:
         with pytest.raises(Unreachable):
             engine.snapshot()
         assert not engine._counting._apart
+
+
+def test_calls_are_kept_for_queues_that_are_counted_in_turn_and_not_without_end(
+    client: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counting, "KEPT", 3)
+    engine = planted(client, 12)
+    turns = [tuple(engine.refs[at : at + 2]) for at in range(0, 12, 2)]
+    for turn in (*turns, *turns[-3:]):
+        assert [queue.name for queue in engine.snapshot(Focus(turn)).queues] == [ref.queue for ref in turn]
+    assert list(engine._counting._together) == turns[-3:]
 
 
 def test_queues_that_come_and_go_are_asked_anew(client: Redis) -> None:
