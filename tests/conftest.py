@@ -43,8 +43,8 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """`-n auto`: three workers per core, since a test waits for a screen, a process or a clock most of its time."""
-    return 3 * (os.cpu_count() or 1)
+    """`-n auto`: two workers per core, since a test waits for a screen, a process or a clock half its time."""
+    return 2 * (os.cpu_count() or 1)
 
 
 @pytest.hookimpl(optionalhook=True)
