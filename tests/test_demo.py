@@ -29,9 +29,12 @@ def server(request: pytest.FixtureRequest) -> str:
 def test_the_demo_plays_headless_on_every_server(
     server: str, scenario: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert demo(scenario, seed=3, server=server, headless=True, seconds=1.5, as_json=True) == 0
-    out, err = capsys.readouterr()
-    found = json.loads(out)
+    for seconds in (1.5, 15.0):  # a machine that is busy with other tests may have no job done after the first
+        assert demo(scenario, seed=3, server=server, headless=True, seconds=seconds, as_json=True) == 0
+        out, err = capsys.readouterr()
+        found = json.loads(out)
+        if found["done"]:
+            break
     assert set(found) >= FIELDS
     assert found["findings"] == []
     assert found["lost"] == 0
