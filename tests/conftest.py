@@ -151,6 +151,15 @@ def client(real_server: EmbeddedServer) -> Iterator[Redis]:
 
 
 @pytest.fixture
+def narrow(client: Redis, url: str) -> Iterator[Redis]:
+    """A client of a user who may do everything to q000 and nothing to other keys."""
+    client.execute_command("ACL", "SETUSER", "narrow", "reset", "on", ">x", "~rqtui:{q000}:*", "+@all")
+    with connect(url.replace("redis://", "redis://narrow:x@")) as made:
+        yield made
+    client.execute_command("ACL", "DELUSER", "narrow")
+
+
+@pytest.fixture
 def server_client(server: EmbeddedServer) -> Iterator[Redis]:
     """A client of each real server, empty."""
     yield from _flushed(server)

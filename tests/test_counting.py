@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 
 import fuzz_worlds
 import fuzzing
@@ -128,15 +127,6 @@ def test_after_half_a_minute_all_are_counted_together_again(client: Redis, monke
     monkeypatch.setattr(engine._counting, "_until_s", 0.0)
     found = engine.snapshot()
     assert found.cost.commands == 1 and not any(queue.error for queue in found.queues)
-
-
-@pytest.fixture
-def narrow(client: Redis, url: str) -> Iterator[Redis]:
-    """A user who may do everything to q000 and nothing to other keys."""
-    client.execute_command("ACL", "SETUSER", "narrow", "reset", "on", ">x", "~rqtui:{q000}:*", "+@all")
-    with connect(url.replace("redis://", "redis://narrow:x@")) as made:
-        yield made
-    client.execute_command("ACL", "DELUSER", "narrow")
 
 
 def test_who_may_see_one_queue_of_many_sees_it(client: Redis, narrow: Redis) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from keyspace import age, dump
 from redis import Redis
@@ -127,15 +125,6 @@ def test_only_where_times_in_milliseconds_tell_it_the_heads_are_asked() -> None:
     assert keys(NATIVE["native"], "dispatch", "q") == ["rqtui:{q}:scheduled", "rqtui:{q}:done"]
     for name in ("redisched", "timeout_sets", "safe_pop:queue=q", "orizuru", "dispatcher:ready=q"):
         assert not keys(layouts.make(name), "reap", "q") and not keys(layouts.make(name), "dispatch", "q")
-
-
-@pytest.fixture
-def narrow(client: Redis, url: str) -> Iterator[Redis]:
-    """A user who may do everything to q000 and nothing to other keys."""
-    client.execute_command("ACL", "SETUSER", "narrow", "reset", "on", ">x", "~rqtui:{q000}:*", "+@all")
-    with connect(url.replace("redis://", "redis://narrow:x@")) as made:
-        yield made
-    client.execute_command("ACL", "DELUSER", "narrow")
 
 
 def test_who_may_not_look_at_all_the_heads_still_moves_what_is_allowed(client: Redis, narrow: Redis) -> None:
