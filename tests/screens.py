@@ -21,6 +21,8 @@ from typing import Any
 
 from redis import Redis
 from textual.app import App
+from textual.events import Key
+from textual.keys import _character_to_key
 from textual.pilot import Pilot
 from textual.widgets._toast import Toast
 
@@ -55,21 +57,31 @@ class Screen:
     async def press(self, *keys: str) -> None:
         """Presses keys one after the other; `"text` types the letters of text."""
         for key in keys:
-            if key.startswith('"'):
-                for letter in key[1:]:
-                    self.app.simulate_key(_NAMES.get(letter, letter))
-                    await self.pilot.pause()
-            else:
-                above = self.app.screen
-                await self.pilot.press(key)
-                if isinstance(self.app.screen, View) and (key in PLACES or self.app.screen is not above):
-                    await self._settle()
+            above = self.app.screen
+            for each in key[1:] if key.startswith('"') else [key]:
+                self.app.post_message(pressed(each))
+            await self._have_had_their_effect()
+            if isinstance(self.app.screen, View) and (key in PLACES or self.app.screen is not above):
+                await self._settle()
+
+    async def _have_had_their_effect(self) -> None:
+        """Waits until the app has dealt with all keys, and its widgets with what came of them."""
+        arrived = asyncio.Event()
+        self.app.call_later(arrived.set)
+        while not self.app._exit and (self.app.is_busy_with_keys or not arrived.is_set()):
+            await self.pilot.pause(0.001)
+        if not self.app._exit:
+            await self.pilot.pause(0)
 
     async def _settle(self) -> None:
         """Gives a view time to get what it asked for, as a person would; where Redis is away, a moment."""
-        before, deadline = self.app.snapshot, time.monotonic() + (0.1 if self.app.lost else 2.0)
-        while self.app.snapshot is before and time.monotonic() < deadline:
+        deadline = time.monotonic() + (0.1 if self.app.lost else 2.0)
+        while not self._is_pictured() and time.monotonic() < deadline:
             await self.pilot.pause(0.01)
+
+    def _is_pictured(self) -> bool:
+        view = self.app.view
+        return view is None or view.focus_wish(self.app.refs) == self.app._pictured
 
     async def until(self, holds: Callable[[], Any], what: str = "", timeout_s: float = 10.0) -> Any:
         """Waits for a condition; what it gave back."""
@@ -107,7 +119,11 @@ class Screen:
                 self.toasts.append(said)
 
 
-_NAMES = {" ": "space"}
+def pressed(key: str) -> Key:
+    """What a terminal says of a letter, or of a key by its name."""
+    if len(key) > 1:
+        return Key(key, " " if key == "space" else None)
+    return Key(_character_to_key(key), key)
 
 
 def text_of(app: App[Any]) -> str:

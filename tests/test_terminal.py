@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shlex
@@ -23,6 +24,7 @@ pytestmark = pytest.mark.real_terminal
 ROOT = Path(__file__).resolve().parent.parent
 RQTUI = f"{shlex.quote(sys.executable)} -m rqtui"
 PATIENCE_S = 20.0
+ESCAPE_S = 0.3
 
 
 class Terminal:
@@ -36,10 +38,14 @@ class Terminal:
         self._tmux("-f", "/dev/null", "new-session", "-d", "-x", str(width), "-y", str(height), shell)
 
     def keys(self, *keys: str) -> None:
-        """Presses keys by tmux's names, at a person's pace: of a burst, Textual hands all to the old focus."""
-        for key in keys:
-            self._tmux("send-keys", "--", key)
-            time.sleep(0.1)
+        """Presses keys by tmux's names, all in one burst, as a slow link hands them over.
+
+        After Escape comes the time in which a terminal takes it for the beginning of something longer.
+        """
+        for is_escape, burst in itertools.groupby(keys, "Escape".__eq__):
+            for some in ([key] for key in burst) if is_escape else [list(burst)]:
+                self._tmux("send-keys", "--", *some)
+                time.sleep(ESCAPE_S * is_escape)
 
     def type(self, text: str) -> None:
         """Types text as it is."""
@@ -120,7 +126,6 @@ def test_a_whole_run(terminal: Terminal, url: str, client: Redis, tmp_path: Path
     # N adds a job.
     terminal.keys("N")
     terminal.until("New job in mail", "cancel")
-    time.sleep(0.5)  # the first field has the focus a moment after the dialog is drawn, later on a busy machine
     terminal.keys("Tab")
     terminal.type("by-hand")
     terminal.keys("Enter")

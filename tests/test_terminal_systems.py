@@ -51,13 +51,11 @@ class Hand:
                 self.terminal.type(key[1:].replace("_", " "))
             else:
                 self.terminal.keys(key)
-        wait_until(becomes, 10, f"what {keys} does", every_s=0.02)
+        try:
+            wait_until(becomes, 10, f"what {keys} does", every_s=0.02)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; the screen:\n{self.terminal.text()}") from None
         self.terminal.until(*seen)
-
-    def closes(self) -> None:
-        """Escape, and the time in which a terminal takes it for the beginning of something longer."""
-        self.terminal.keys("Escape")
-        time.sleep(0.3)
 
     def lacks(self, keys: str) -> None:
         """Those keys have no word in the footer, and do nothing."""
@@ -80,7 +78,7 @@ def test_dispatcher(small: Terminal, url: str, client: Redis) -> None:  # noqa: 
     client.rpush(ready, b"one", b"two")
     hand = Hand(small, url, "dispatcher", ready)
     hand.presses("Enter")
-    hand.sees("1 delayed 3", "2 ready 2", "■ off")
+    hand.sees("1 delayed 3", "2 ready 2", "■ off", " one ")
     hand.lacks("ALKEP")
     hand.acts("D y", lambda: client.lrange(ready, 0, -1) == [b"two"], "2 ready 1")
     hand.acts('N "by_hand Tab Enter', lambda: client.lrange(ready, 0, -1) == [b"two", b"by hand"], "2 ready 2")
@@ -166,7 +164,7 @@ def test_redisched(small: Terminal, url: str, client: Redis) -> None:  # noqa: F
     hand.acts("j D y", lambda: client.zcard(reserved) == 0, "4 expired ·")
     hand.presses("w")
     hand.sees("keeps no names of workers")
-    hand.closes()
+    hand.presses("Escape")
 
     # A worker of its own, beside it.
     worker = redisched.Worker(topic, pause=lambda _gap: hand.sees("3 reserved 1") and None)
@@ -255,7 +253,7 @@ def test_orizuru(small: Terminal, url: str, client: Redis) -> None:  # noqa: F81
     hand.acts("j", lambda: True, "nothing stands in unacked")
     hand.presses("w")
     hand.sees("w1", "running")
-    hand.closes()
+    hand.presses("Escape")
 
     # Its reaper, which the original has not: off, a step, on, off.
     dead = orizuru.Worker(client, "jobs", "gone")

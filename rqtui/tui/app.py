@@ -45,6 +45,7 @@ from rqtui.tui.playing import Playing
 from rqtui.tui.profiles import Profiles, openable
 from rqtui.tui.served import Served
 from rqtui.tui.spans import Spans
+from rqtui.tui.typeahead import Typeahead
 from rqtui.tui.view import Target, View
 
 if TYPE_CHECKING:
@@ -69,7 +70,9 @@ class Heard(Message):
         self.ticker, self.what = ticker, what
 
 
-class Cockpit(Changes, Frame, Served, Away, Calm, Crash, Guard, Navigation, Palette, Playing, Profiles, App[None]):
+class Cockpit(
+    Changes, Frame, Served, Away, Calm, Crash, Guard, Navigation, Palette, Playing, Profiles, Typeahead, App[None]
+):
     """rqtui on a terminal."""
 
     CSS_PATH = Path(__file__).with_name("rqtui.tcss")  # absolute, so that a subclass elsewhere finds it
