@@ -19,7 +19,7 @@ from textual.widgets import Input
 import rqtui.tui
 from rqtui.tui import theme
 from rqtui.tui.rows import Column, Piece, Row, Window, arrange, follow
-from rqtui.tui.table import STYLES, Table
+from rqtui.tui.table import Table
 
 COLUMNS = (
     Column("id", "id", 6),
@@ -453,13 +453,15 @@ def test_ascii_needs_no_other_letters() -> None:
 @pytest.mark.parametrize("name", [theme.DARK, theme.LIGHT, theme.ANSI, "nord", "textual-light", "ansi-dark"])
 def test_the_screen_opens_in_every_theme_and_changes_to_every_other(name: str) -> None:
     async def test(app: House, pilot: Pilot[None]) -> None:
-        app.table.update([Row(b"x", (Piece("x", style), "job", "1s")) for style in sorted(STYLES)])
+        app.table.update([Row(b"x", (Piece("x", style), "job", "1s")) for style in sorted(theme.STYLES)])
         app.table.set_title(Piece("ready", "state-ready"))
         await pilot.pause()
         for other in (theme.LIGHT, theme.ANSI, theme.DARK, name):
             app.theme = other
             await pilot.pause()
-        styles = [app.table.get_component_rich_style(style, partial=True) for style in STYLES]
+            drawn = {piece.text.strip(): piece.style for piece in app.table.render_line(2) if piece.style}
+            assert drawn["x"].color == theme.ink(app.theme_variables, sorted(theme.STYLES)[1]).color
+        styles = [theme.ink(app.theme_variables, style) for style in theme.STYLES]
         assert all(style.color is not None for style in styles)
 
     house(test, theme_name=name)

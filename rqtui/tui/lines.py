@@ -8,7 +8,6 @@ all lines, and a scrollbar repaints itself though its thumb did not move.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from rich.style import Style
 from textual.content import Content
@@ -16,24 +15,17 @@ from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
 from textual.scrollbar import ScrollBar
 from textual.strip import Strip
+from textual.style import Style as VisualStyle
 from textual.widget import Widget
 
-from rqtui.tui import display
+from rqtui.tui import display, theme
 from rqtui.tui.paint import Line, Painter
 from rqtui.tui.rows import Cell, Column, pieces_of
-
-# Style names for cells, rows and titles; the stylesheet gives each its colour (`Table > .state-ready`).
-STYLES = frozenset(
-    {"data", "muted", "faint", "strong", "accented", "ok", "warning", "critical", "paused"}
-    | {f"state-{state}" for state in ("scheduled", "ready", "reserved", "done", "dead")}
-)
-_PARTS = frozenset({"table--header", "table--cursor", "table--arrived"})
 
 
 class Lines(ScrollView, can_focus=True, inherit_bindings=False):
     """Lines below an optional header; subclasses say how many (`length`) and what each shows (`line`)."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = set(STYLES | _PARTS)
     ALLOW_SELECT = False  # a dragged mouse would start Textual's selection; Shift leaves it to the terminal
     DEFAULT_CSS = """
     Lines {
@@ -153,7 +145,7 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
         return Painter(columns, self.ascii_only, self._style, lambda: self.rich_style)
 
     def _style(self, name: str) -> Style:
-        return self.get_component_rich_style(name, partial=True, default=Style.null())
+        return theme.ink(self.app.theme_variables, name)
 
     def _thumb(self) -> tuple[int, int, int]:
         """The scrollbar's picture: track, thumb and position in eighths of a cell; zeros where it is not needed."""
@@ -172,7 +164,7 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
 
     def _content(self, cells: tuple[Cell, ...]) -> Content | None:
         parts = [
-            (display.safe(text, self.ascii_only), self.get_visual_style(style, partial=True) if style else "")
+            (display.safe(text, self.ascii_only), VisualStyle.from_rich_style(self._style(style)) if style else "")
             for cell in cells
             for text, style in pieces_of(cell)
         ]

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeAlias
 
 
 class Piece(NamedTuple):
-    """Text in one style; `style` is one of `table.STYLES` (`muted`, `strong`, `state-ready`, …) or empty."""
+    """Text in one style; `style` is one of `theme.STYLES` (`muted`, `strong`, `state-ready`, …) or empty."""
 
     text: str
     style: str = ""

@@ -18,12 +18,9 @@ from textual.message import Message
 from textual.reactive import reactive
 
 from rqtui.tui import display
-from rqtui.tui.lines import STYLES
 from rqtui.tui.marking import Marking
 from rqtui.tui.paint import GUTTER, Line
 from rqtui.tui.rows import Column, Id, Row, Window, follow
-
-__all__ = ["STYLES", "Table"]
 
 
 class Table(Marking, can_focus=True, inherit_bindings=False):

@@ -8,12 +8,50 @@ theme that lacks them, so Textual's own themes work as well. The dark colours ar
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
+from rich.style import Style
 from textual.app import App
 from textual.color import Color
 from textual.theme import Theme
 
+STATES = ("scheduled", "ready", "reserved", "done", "dead")
 DARK, LIGHT, ANSI = "rqtui", "rqtui-light", "rqtui-ansi"
+
+
+# Names of styles for cells, rows and titles: of each the variables of its colour, its ground and its text style.
+# Textual's own way, component classes, makes a node for each name in each table whenever the focus moves.
+INKS = {
+    "table--header": ("muted", "", "muted-style"),
+    "table--cursor": ("", "cursor-row", "cursor-style"),
+    "table--arrived": ("", "arrived-row", ""),
+    "data": ("data", "", ""),
+    "muted": ("muted", "", "muted-style"),
+    "faint": ("frame", "", "muted-style"),
+    "strong": ("strong", "", ""),
+    "accented": ("accented", "", ""),
+    "ok": ("state-ready", "", ""),
+    "warning": ("state-reserved", "", ""),
+    "critical": ("state-dead", "", ""),
+    "paused": ("state-done", "", ""),
+    **{name: (name, "", "") for name in (f"state-{state}" for state in STATES)},
+}
+STYLES = frozenset(name for name in INKS if not name.startswith("table--"))
+
+
+def ink(variables: Mapping[str, str], name: str) -> Style:
+    """What a name of `INKS` looks like in a theme, given its variables; nothing for a name that is none."""
+    return _ink(*(variables.get(each, "") for each in INKS.get(name, ("", "", ""))))
+
+
+@lru_cache(512)
+def _ink(colour: str, ground: str, text: str) -> Style:
+    return Style(
+        color=Color.parse(colour).rich_color if colour else None,
+        bgcolor=Color.parse(ground).rich_color if ground else None,
+        bold=text == "bold" or None,
+        dim=text == "dim" or None,
+    )
 
 
 def install(app: App[object], name: str = DARK) -> None:
