@@ -12,6 +12,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from textual.dom import DOMNode
+from textual.driver import Driver
 from textual.events import Event, Key, Paste
 
 from rqtui.tui.part import Part
@@ -33,6 +34,15 @@ class Typeahead(_Base):
         super().__init__(*args, **options)
         self._typed: deque[Key | Paste] = deque()  # what came while one was on its way
         self._on_its_way: asyncio.Task[None] | None = None
+
+    def get_driver_class(self) -> type[Driver]:
+        """The one that reads the keyboard."""
+        from textual.drivers.linux_driver import LinuxDriver  # not there on Windows
+
+        from rqtui.tui.driver import QuietDriver
+
+        chosen = super().get_driver_class()
+        return QuietDriver if chosen is LinuxDriver else chosen
 
     @property
     def is_busy_with_keys(self) -> bool:
