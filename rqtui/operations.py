@@ -8,11 +8,9 @@ each to a file of JSON lines (0600, bounded) in the state folder, so that `rqtui
 from __future__ import annotations
 
 import errno
-import getpass
 import json
 import os
 import re
-import secrets
 import socket
 import stat
 import threading
@@ -214,6 +212,8 @@ def state_folder(environ: Mapping[str, str] = os.environ) -> Path:
 
 def who() -> str:
     """user@host, as the operating system has them."""
+    import getpass  # with the first change
+
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # a container may run under a number without a name
@@ -354,7 +354,7 @@ def _plain(text: str) -> str:
 
 def export(operations: Sequence[Operation], folder: Path) -> tuple[Path, Path]:
     """Writes them as Markdown and as JSON; the two new files. No bodies, URLs masked. Raises OSError."""
-    stem = f"rqtui-operations-{datetime.now().astimezone():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+    stem = f"rqtui-operations-{datetime.now().astimezone():%Y%m%d-%H%M%S}-{os.urandom(2).hex()}"
     page, data = folder / f"{stem}.md", folder / f"{stem}.json"
     add(page, markdown(operations).encode("utf-8", "backslashreplace"), is_new=True)
     add(data, json.dumps(as_json(operations), indent=2).encode() + b"\n", is_new=True)

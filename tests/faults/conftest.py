@@ -7,12 +7,9 @@ from collections.abc import Iterator
 import pytest
 from fleet import Fleet
 
-from rqtui import durability
-
 
 @pytest.fixture
-def fleet(monkeypatch: pytest.MonkeyPatch) -> Iterator[Fleet]:
-    """Servers that a test starts; a durable put waits for them for a second."""
-    monkeypatch.setattr(durability, "TIMEOUT_MS", 1000)
+def fleet() -> Iterator[Fleet]:
+    """Servers that a test starts."""
     with Fleet() as fleet:
         yield fleet
