@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rqtui import toml_lines
 from rqtui.errors import RqtuiError, UsageError
@@ -23,8 +23,7 @@ _SCHEMES = ("redis://", "rediss://", "unix://", "redis+", "rediss+")  # the last
 _GUARDS = frozenset({"read_only", "deny", "guarded"})  # not understood, these must not mean "everything is allowed"
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(NamedTuple):
     """What is wrong, and on which line of the file."""
 
     line: int

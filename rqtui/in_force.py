@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from rqtui import config as files
@@ -41,8 +41,7 @@ class Given:
     is_ascii: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class InForce:
+class InForce(NamedTuple):
     """The settings, where each of them comes from by its name, and the file."""
 
     settings: Settings

@@ -23,8 +23,7 @@ class State(StrEnum):
     DEAD = "dead"
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """A key (or a part of one) that holds jobs.
 
     `key` is a template with the holes `<queue>`, `<id>`, `<worker>`; `score` says what the score of a sorted
@@ -39,8 +38,7 @@ class Place:
     where: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(NamedTuple):
     """One failed run of a job."""
 
     start_ms: int
@@ -109,8 +107,7 @@ class Finding:
     ids: tuple[bytes, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """One line per queue: the worst finding, or `ok`."""
 
     severity: str = "ok"  # ok | warning | critical | unknown
@@ -118,8 +115,7 @@ class Verdict:
     kind: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Worker:
+class Worker(NamedTuple):
     """A worker that beats on a queue; `order` is what it will be told at its next beat: run, quiet, stop."""
 
     name: str
@@ -203,8 +199,7 @@ class Outcome:
     job: Job | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Rate:
+class Rate(NamedTuple):
     """What goes in and out of a queue, per second, from two counts; `history` is `out_s` of the last ticks."""
 
     in_s: float = 0.0
@@ -241,8 +236,7 @@ class Ref(NamedTuple):
         return f"{self.layout}:{self.queue}"
 
 
-@dataclass(frozen=True, slots=True)
-class PageWish:
+class PageWish(NamedTuple):
     """A part of a place that somebody looks at."""
 
     ref: Ref
@@ -252,8 +246,7 @@ class PageWish:
     body_bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Focus:
+class Focus(NamedTuple):
     """What a screen shows: the queues to count on each tick (None: all of them), the pages and the one job.
 
     `asks` are `layout.Ask`s that go along in the same round trip.

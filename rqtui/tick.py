@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rqtui.durations import backoff_s
 from rqtui.errors import RqtuiError, ServerError
@@ -29,23 +29,20 @@ RESTING = 5  # times as long between two pictures while nobody can see them
 FIRST_S = 0.5  # that the first picture waits for the names of queues; among ten million keys it takes longer
 
 
-@dataclass(frozen=True, slots=True)
-class Ready:
+class Ready(NamedTuple):
     """The engine was made; nothing was sent yet."""
 
     engine: Engine
 
 
-@dataclass(frozen=True, slots=True)
-class Refreshed:
+class Refreshed(NamedTuple):
     """A new picture, and what it was asked to show."""
 
     snapshot: Snapshot
     focus: Focus
 
 
-@dataclass(frozen=True, slots=True)
-class Lost:
+class Lost(NamedTuple):
     """Redis is away: why, since when (seconds by `time.monotonic`), and when it is tried again."""
 
     error: str
@@ -53,8 +50,7 @@ class Lost:
     next_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class Acted:
+class Acted(NamedTuple):
     """Outcomes of a verb, a message per chunk; `is_last` ends it. `error` says why nothing was sent."""
 
     verb: str
@@ -65,8 +61,7 @@ class Acted:
     error: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(NamedTuple):
     """What a `call` gave back, or a step of a `work`, or the error that it raised; `is_last` ends it."""
 
     key: object
@@ -87,20 +82,17 @@ class _Act:
     place: str = ""  # all that stands there, instead of jobs
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
+class _Call(NamedTuple):
     key: object
     function: Callable[[Engine], Any]
 
 
-@dataclass(frozen=True, slots=True)
-class _Work:
+class _Work(NamedTuple):
     key: object
     function: Callable[[Engine], Iterator[Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Cancel:
+class _Cancel(NamedTuple):
     """All acts that are under way end here; with a key, the works of that key, and nothing else."""
 
     key: object = None

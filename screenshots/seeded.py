@@ -98,7 +98,7 @@ class StillCockpit(Cockpit):
         pages = len(snapshot.pages) + len(snapshot.queues)
         still = replace(snapshot, rates=rates, cost=Cost(pages, 1, 1.4))
         self.ticker.wait_s = self.ticker.interval_s  # a busy machine would widen it
-        super()._refreshed(replace(message, snapshot=still))
+        super()._refreshed(message._replace(snapshot=still))
 
 
 @asynccontextmanager

@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 from shell import shell
 
 from rqtui.metrics import families_of
@@ -94,7 +95,6 @@ def test_systemd_takes_the_unit(unit: Path) -> None:
 def test_yaml_is_indented_by_spaces_and_can_be_read(file: Path) -> None:
     text = file.read_text()
     assert "\t" not in text and not re.search(r" +$", text, re.MULTILINE)
-    yaml = pytest.importorskip("yaml")
     assert all(isinstance(document, dict) for document in yaml.safe_load_all(text))
 
 

@@ -80,8 +80,8 @@ def test_a_backlog_that_grows_is_found_after_some_ticks() -> None:
     queue = replace(QUEUE, counts=counted(ready=1000), workers=2, oldest_ready_ms=1000)
     growing = Rate(in_s=50, out_s=10, history=(10.0,) * 10)
     assert kinds(queue, growing) == ["backlog-grows"]
-    assert kinds(queue, replace(growing, history=(10.0,) * 3)) == []
-    assert kinds(queue, replace(growing, in_s=10)) == []
+    assert kinds(queue, growing._replace(history=(10.0,) * 3)) == []
+    assert kinds(queue, growing._replace(in_s=10)) == []
 
 
 def test_the_worst_finding_is_the_verdict() -> None:

@@ -7,7 +7,6 @@ look, `coming` reads what was found.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from rqtui.errors import RqtuiError
@@ -32,8 +31,7 @@ class Coming(NamedTuple):
     job: Job
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(NamedTuple):
     """One loop: how many jobs are late for it, and in how many ms comes the next (negative: late; None: none waits).
 
     `elsewhere` counts the connections of screens that run it; None where the server does not tell.
@@ -45,8 +43,7 @@ class Standing:
     elsewhere: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(NamedTuple):
     """The loops over some queues, and the first of those whom they take next."""
 
     taken_ms: int

@@ -7,8 +7,7 @@ asked per id, so what moved meanwhile is answered and not changed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from textual.content import Content
 
@@ -29,8 +28,7 @@ if TYPE_CHECKING:
 _DRIPS = frozenset(field.name for field in DRIP)
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(NamedTuple):
     """Many jobs that a verb is to be done to: `chosen` by queue, or all that stands in `place` of the only queue.
 
     `about` are the words for what they have in common.

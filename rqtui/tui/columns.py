@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache
 
 from rqtui.model import Job, State
@@ -84,7 +83,7 @@ def columns(state: State, names: Sequence[str], id_cells: int, *, are_chosen: bo
     """The columns of those names, with the id before them; of chosen ones the last go first where it is narrow."""
     made = [_column(name, state) for name in names]
     if are_chosen:
-        made = [replace(column, drop=number) for number, column in enumerate(made, 1)]
+        made = [column._replace(drop=number) for number, column in enumerate(made, 1)]
     has_more = any(column.weight for column in made)
     return (Column("id", "id", id_cells, weight=0 if has_more else 1), *made)
 

@@ -10,17 +10,15 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from textual.binding import Binding
 
 from rqtui.verbs import VERBS, Verb
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(NamedTuple):
     """A key that changes nothing in Redis. `screens` names where it works; empty means everywhere. A key without an
     action belongs to the table, which binds it itself; one with `in_demo` exists only beside a running demo."""
 

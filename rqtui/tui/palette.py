@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
 from textual.app import SystemCommand
 from textual.command import DiscoveryHit, Hit, Hits, Provider
@@ -31,8 +30,7 @@ _WIDE, _TITLE = 84, 24  # cells of a line, and of what stands before its words
 _NOT_HERE = ("back", "quit", "palette", "place", "help")  # looks that are no commands, or stand there by another name
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(NamedTuple):
     """A word that takes an argument. `takes` says which; `choices` are arguments to offer; `run` raises RqtuiError in
     words for an argument that is none."""
 

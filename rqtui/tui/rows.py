@@ -30,8 +30,7 @@ def pieces_of(cell: Cell) -> tuple[Piece, ...]:
     return (cell,) if isinstance(cell, Piece) else cell
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(NamedTuple):
     """`width` cells wide; with a `weight`, that is the least, and it takes its share of what is left over.
 
     Where there is too little room the columns with the greatest `drop` go first; those with 0 never go.
@@ -46,8 +45,7 @@ class Column:
     drop: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """One line: `cells` in the order of all columns (also of the hidden ones); `style` is the default of its cells,
     `tint` a style whose background the line takes. One that `is_gone` is in the list no more, but still shown."""
 
