@@ -31,6 +31,7 @@ from rqtui.engine import Engine, with_layouts
 from rqtui.model import Job
 from rqtui.settings import Settings
 from rqtui.tui.app import Cockpit
+from rqtui.tui.report_view import ReportView
 from rqtui.tui.view import View
 
 WIDE, NARROW = (160, 45), (80, 24)
@@ -61,7 +62,8 @@ class Screen:
             for each in key[1:] if key.startswith('"') else [key]:
                 self.app.post_message(pressed(each))
             await self._have_had_their_effect()
-            if isinstance(self.app.screen, View) and (key in PLACES or self.app.screen is not above):
+            now = self.app.screen
+            if isinstance(now, View) and (key in PLACES or now is not above or _awaits_report(now)):
                 await self._settle()
 
     async def _have_had_their_effect(self) -> None:
@@ -81,7 +83,7 @@ class Screen:
 
     def _is_pictured(self) -> bool:
         view = self.app.view
-        return view is None or view.focus_wish(self.app.refs) == self.app._pictured
+        return view is None or (view.focus_wish(self.app.refs) == self.app._pictured and not _awaits_report(view))
 
     async def until(self, holds: Callable[[], Any], what: str = "", timeout_s: float = 10.0) -> Any:
         """Waits for a condition; what it gave back."""
@@ -117,6 +119,10 @@ class Screen:
             said = str(toast.render())
             if said not in self.toasts:
                 self.toasts.append(said)
+
+
+def _awaits_report(view: View) -> bool:
+    return isinstance(view, ReportView) and view.report is None
 
 
 def pressed(key: str) -> Key:
