@@ -15,7 +15,8 @@ from textual.app import App
 from textual.color import Color
 from textual.theme import Theme
 
-STATES = ("scheduled", "ready", "reserved", "done", "dead")
+from rqtui.model import State
+
 DARK, LIGHT, ANSI = "rqtui", "rqtui-light", "rqtui-ansi"
 
 
@@ -34,7 +35,7 @@ INKS = {
     "warning": ("state-reserved", "", ""),
     "critical": ("state-dead", "", ""),
     "paused": ("state-done", "", ""),
-    **{name: (name, "", "") for name in (f"state-{state}" for state in STATES)},
+    **{name: (name, "", "") for name in (f"state-{state}" for state in State)},
 }
 STYLES = frozenset(name for name in INKS if not name.startswith("table--"))
 
