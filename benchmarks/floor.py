@@ -13,15 +13,15 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from own.engine import BARE, BARE_KEYS, BODY, HEADER
+from own.line import machine
 from redis import Redis
 
-from rqtui import scripts
-from rqtui.bench.engine import BARE, BARE_KEYS, BODY, HEADER
-from rqtui.bench.line import machine
-from rqtui.embedded import embedded
+from rqtui.client.native_keys import keys
+from rqtui.connection.connect import connect
+from rqtui.connection.embedded import embedded
 from rqtui.ids import new_ids
-from rqtui.names import keys
-from rqtui.server import connect
+from rqtui.scripts import script as scripts
 
 ROUNDS = 15
 CALLS = {1: 400, 50: 80}  # of each kind in one round, by the size of the batch

@@ -22,15 +22,15 @@ from typing import Any
 import platformdirs
 from entries import Entry
 from homes import Missing, ready
+from own.line import machine
 from redis import Redis
 
-from rqtui import scripts
-from rqtui.bench.line import machine
-from rqtui.client import BYTES, Queue
-from rqtui.embedded import embedded
+from rqtui.client.native_keys import keys
+from rqtui.client.queue import BYTES, Queue
+from rqtui.connection.connect import connect
+from rqtui.connection.embedded import embedded
 from rqtui.ids import new_ids
-from rqtui.names import keys
-from rqtui.server import connect
+from rqtui.scripts import script as scripts
 
 BODY = b"x" * 200
 DEPTHS = (10**3, 10**4, 10**5, 10**6)

@@ -47,8 +47,8 @@ def ready(entry: Entry, folder: Path, fresh: bool = False) -> Home:
 
 
 def _own(entry: Entry) -> Home:
-    checkout = str(PROGRAMS.parent.parent)
-    paths = os.pathsep.join(filter(None, (checkout, os.environ.get("PYTHONPATH"))))
+    folders = (str(PROGRAMS.parent.parent), str(PROGRAMS.parent))  # of `rqtui`, of `own`
+    paths = os.pathsep.join(filter(None, (*folders, os.environ.get("PYTHONPATH"))))
     listed = _listed(Path(sys.executable))
     versions = {name: listed[name] for name in ("rqtui", "redis", "hiredis") if name in listed}
     return Home((sys.executable, str(PROGRAMS / entry.program)), {**os.environ, "PYTHONPATH": paths}, versions)

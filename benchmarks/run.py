@@ -22,13 +22,13 @@ from typing import Any
 import platformdirs
 from entries import ENTRIES, Entry
 from homes import Home, Missing, ready
+from own.engine import lifecycle_cpu
+from own.line import Bench, machine
 from redis import Redis
 from tables import report
 
-from rqtui.bench.engine import lifecycle_cpu
-from rqtui.bench.line import Bench, machine
-from rqtui.embedded import EmbeddedServer, embedded
-from rqtui.server import connect
+from rqtui.connection.connect import connect
+from rqtui.connection.embedded import EmbeddedServer, embedded
 
 ROUNDS = 5
 PROGRAM_S = 240
@@ -126,7 +126,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", metavar="NAME", choices=names, default=names, help=", ".join(names))
     parser.add_argument("--rounds", type=int, help=f"{ROUNDS} by default, 1 with --quick")
-    parser.add_argument("--quick", action="store_true", help=f"{QUICK:.0%} of the jobs")
+    parser.add_argument("--quick", action="store_true", help=f"{QUICK:.0%}% of the jobs")
     parser.add_argument("--fresh", action="store_true", help="make the environments of the peers again")
     parser.add_argument("--folder", type=Path, default=platformdirs.user_cache_path("rqtui-benchmarks"))
     parser.add_argument("--out", type=Path, help="where results.json and results.md go; --folder by default")

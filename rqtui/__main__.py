@@ -2,7 +2,7 @@
 
 import sys
 
-from rqtui.cli import main
+from rqtui.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -17,9 +17,25 @@ RqtuiError                 a sentence for a person; never a traceback without --
 
 from __future__ import annotations
 
+import logging
+
 
 class RqtuiError(Exception):
     """The root: its text is a full sentence that names the thing, what was expected and what to do."""
+
+
+def told(error: Exception) -> str:
+    """An error as a sentence; one that is not of ours is a fault in rqtui, and says which."""
+    if isinstance(error, RqtuiError):
+        return str(error)
+    return f"this should not happen: {type(error).__name__}: {error}."
+
+
+def reason(error: Exception, log: logging.Logger) -> str:
+    """The same, for whoever goes on without what failed: a fault of ours is in the log, with where it happened."""
+    if not isinstance(error, RqtuiError):
+        log.error("%s", error, exc_info=error)
+    return told(error)
 
 
 class UsageError(RqtuiError):

@@ -12,6 +12,7 @@ DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"  # in 
 _PAIRS = [high + low for high in DIGITS for low in DIGITS]  # two letters a step: half the divisions
 _BASE = len(_PAIRS)
 _BLOCK = 4096
+ID_BYTES = 512  # of an id at most, at least 1, as the scripts take it
 
 
 def new_id() -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 
@@ -200,12 +201,17 @@ class Outcome:
 
 
 class Rate(NamedTuple):
-    """What goes in and out of a queue, per second, from two counts; `history` is `out_s` of the last ticks."""
+    """What goes in and out of a queue, per second, from two counts; `history` is `out_s` of the last ticks.
+
+    `due_since_ms` is the instant since when the oldest due job could have been dispatched, as far as looks can tell;
+    None where none is due, and at the first look.
+    """
 
     in_s: float = 0.0
     out_s: float = 0.0
     failed_s: float = 0.0
     history: tuple[float, ...] = ()
+    due_since_ms: int | None = None
 
     def drains_s(self, waiting: int) -> float | None:
         """Seconds until `waiting` jobs are gone at this rate; None when they are not getting fewer."""
@@ -249,21 +255,21 @@ class PageWish(NamedTuple):
 class Focus(NamedTuple):
     """What a screen shows: the queues to count on each tick (None: all of them), the pages and the one job.
 
-    `asks` are `layout.Ask`s that go along in the same round trip.
+    `asks` are groups of `layout.Ask`s by name, which go along in the same round trip.
     """
 
     queues: tuple[Ref, ...] | None = None
     pages: tuple[PageWish, ...] = ()
     job: tuple[Ref, bytes] | None = None
     job_body_bytes: int = 65536
-    asks: tuple[Any, ...] = ()
+    asks: Mapping[str, tuple[Any, ...]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """Everything a screen draws from, taken in one round trip.
 
-    `answers` are what the focus's `asks` gave, in their order; of one that failed, the error.
+    `answers` are what the focus's `asks` gave, by the same names and in the same order; of one that failed, the error.
     """
 
     taken_ms: int  # the server's clock
@@ -272,7 +278,7 @@ class Snapshot:
     job: Job | None = None
     rates: Mapping[Ref, Rate] = field(default_factory=dict)
     cost: Cost = Cost()
-    answers: tuple[Any, ...] = ()
+    answers: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
 
     def queue(self, ref: Ref) -> Queue | None:
         """The queue that `ref` means, None where it was not counted."""

@@ -1,4 +1,4 @@
-"""What a person can do: one table that feeds keys, footer, help, palette, confirm dialogs and the README.
+"""What a person can do: one table that feeds keys, footer, help, palette, dialogs and `docs/keys.md`.
 
 A verb is offered where the layout's folder holds a script of that name and the script's `moves` (or `takes` here)
 starts at the place under the cursor. A script without a row here appears in the palette and in `rqtui act`, labelled
@@ -73,19 +73,19 @@ DRIP = (
 ALL_STATES = ("scheduled", "ready", "reserved", "done", "dead")
 
 VERBS: tuple[Verb, ...] = (
-    Verb("enqueue", "new", "added", "N", scope="queue", form=_NEW),
+    Verb("enqueue", "enqueue", "enqueued", "N", scope="queue", form=_NEW),
     Verb(
         "ack",
         "ack",
-        "finished",
+        "acked",
         "A",
         takes=("reserved",),
         danger=True,
-        question="Finish",
+        question="Ack",
         lost="their bodies, where the system does not keep them",
     ),
     Verb(
-        "release", "let go", "given back", "L", takes=("reserved",), form=(Field("delay_ms", "not before", "duration"),)
+        "release", "release", "released", "L", takes=("reserved",), form=(Field("delay_ms", "not before", "duration"),)
     ),
     Verb(
         "reject",
@@ -103,22 +103,22 @@ VERBS: tuple[Verb, ...] = (
     Verb(
         "kill",
         "kill",
-        "buried",
+        "killed",
         "K",
         takes=("scheduled", "ready"),
         danger=True,
-        question="Bury",
+        question="Kill",
         form=(Field("reason", "reason", default="killed by an operator"),),
     ),
     Verb(
         "requeue",
-        "run again",
+        "requeue",
         "requeued",
         "R",
         takes=("dead", "done"),
         form=_AGAIN,
     ),
-    Verb("promote", "run now", "made ready", "R", takes=("scheduled",)),
+    Verb("promote", "promote", "promoted", "R", takes=("scheduled",)),
     Verb(
         "delete",
         "delete",
@@ -129,27 +129,27 @@ VERBS: tuple[Verb, ...] = (
         question="Delete",
         lost="the jobs with their bodies and errors",
     ),
-    Verb("reschedule", "when", "rescheduled", "T", takes=("scheduled", "ready"), form=_WHEN),
-    Verb("reprioritise", "priority", "reprioritised", takes=("scheduled", "ready"), form=_WHEN[1:]),
+    Verb("reschedule", "reschedule", "rescheduled", "T", takes=("scheduled", "ready"), form=_WHEN),
+    Verb("reprioritise", "reprioritise", "reprioritised", takes=("scheduled", "ready"), form=_WHEN[1:]),
     Verb(
         "extend", "extend", "extended", "E", takes=("reserved",), form=(Field("ttr_ms", "lease from now", "duration"),)
     ),
-    Verb("cancel", "cancel", "asked to stop", takes=("reserved",)),
+    Verb("cancel", "cancel", "asked to cancel", takes=("reserved",)),
     Verb(
         "duplicate",
         "duplicate",
-        "added",
+        "duplicated",
         "C",
         takes=ALL_STATES,
         question="Duplicate",
         form=(*_NEW, Field("delete_original", "delete the original, if it still is as it was read", "bool", verb=HERE)),
         script="enqueue",
-        summary="Put a new job with the body of this one.",
+        summary="Duplicate a job: enqueue a new one with the same body.",
     ),
     Verb(
         "edit and retry",
         "edit and retry",
-        "added",
+        "edited and enqueued",
         takes=("scheduled", "ready", "done", "dead"),
         question="Edit and retry",
         form=(
@@ -157,17 +157,17 @@ VERBS: tuple[Verb, ...] = (
             Field("delete_original", "delete the original, if it still is as it was read", "bool", "x", verb=HERE),
         ),
         script="enqueue",
-        summary="Put this job again with another body, and delete it where it is.",
+        summary="Edit and retry a job: enqueue another body, and delete the original.",
     ),
     Verb(
         "drip requeue",
         "drip requeue",
         "requeued",
         takes=("dead", "done"),
-        question="Run again, by drips",
+        question="Drip requeue",
         form=(*_AGAIN, *(replace(each, default=given) for each, given in zip(DRIP, ("5/s", "20", ""), strict=True))),
         script="requeue",
-        summary="Run jobs again, so many per second, until failures or depth pass a line.",
+        summary="Drip requeue: requeue so many jobs per second, until failures or depth pass a limit.",
     ),
     Verb("pause", "pause", "paused", "P", scope="queue"),
     Verb("resume", "resume", "resumed", "P", scope="queue"),
@@ -182,7 +182,7 @@ VERBS: tuple[Verb, ...] = (
     ),
     Verb(
         "reserve",
-        "hold",
+        "lease",
         "leased",
         "H",
         scope="queue",
@@ -192,25 +192,25 @@ VERBS: tuple[Verb, ...] = (
     Verb(
         "pull",
         "pull",
-        "taken",
+        "pulled",
         "U",
         scope="queue",
         fixed=(("limit", 1),),
         danger=True,
-        question="Take for good",
+        question="Pull",
         lost="the job: no lease, no second try",
     ),
-    Verb("dispatch", "dispatch", "made ready", scope="queue", hidden=True),
-    Verb("reap", "reap", "taken back", scope="queue", hidden=True),
-    Verb("park", "park", "put aside", scope="queue", hidden=True, danger=True, question="Put aside"),
+    Verb("dispatch", "dispatch", "dispatched", scope="queue", hidden=True),
+    Verb("reap", "reap", "reaped", scope="queue", hidden=True),
+    Verb("park", "park", "parked", scope="queue", hidden=True, danger=True, question="Park"),
     Verb("forget", "forget", "forgotten", hidden=True, danger=True, question="Forget"),
     Verb("configure", "configure", "configured", scope="queue", hidden=True),
     Verb("restore", "restore", "restored", hidden=True),
-    Verb("revert", "revert", "put back", hidden=True),
-    Verb("repair", "repair", "mended", hidden=True),
-    Verb("beat", "beat", "beaten", scope="queue", hidden=True),
-    Verb("quiet", "quiet", "asked", scope="worker", hidden=True),
-    Verb("stop", "stop", "asked", scope="worker", hidden=True),
+    Verb("revert", "revert", "reverted", hidden=True),
+    Verb("repair", "repair", "repaired", hidden=True),
+    Verb("beat", "beat", "beat", scope="queue", hidden=True),
+    Verb("quiet", "quiet", "asked to go quiet", scope="worker", hidden=True),
+    Verb("stop", "stop", "asked to stop", scope="worker", hidden=True),
 )
 
 BY_NAME: dict[str, Verb] = {verb.name: verb for verb in VERBS}

@@ -16,10 +16,11 @@ from typing import Any
 FOLDER = Path(__file__).resolve().parent
 sys.path.insert(0, str(FOLDER.parent))
 
-from rqtui import operations, server  # noqa: E402
-from rqtui.embedded import embedded  # noqa: E402
+from rqtui.connection import connect  # noqa: E402
+from rqtui.connection.embedded import embedded  # noqa: E402
+from rqtui.operations import journal  # noqa: E402
 from rqtui.reports import redis  # noqa: E402
-from rqtui.tui import theme  # noqa: E402
+from rqtui.tui.format import theme  # noqa: E402
 from screenshots import server as busy  # noqa: E402
 from screenshots import systems  # noqa: E402
 from screenshots.seeded import NOW, seed, seed_history, still, stop_the_clock  # noqa: E402
@@ -84,8 +85,8 @@ def main() -> None:
     """Writes every picture, or those that are named."""
     stop_the_clock()
     redis.look = lambda _client: busy.look(NOW)
-    operations.who = lambda: "ana@laptop"
-    with tempfile.TemporaryDirectory() as folder, embedded("auto") as running, server.connect(running.url) as client:
+    journal.who = lambda: "ana@laptop"
+    with tempfile.TemporaryDirectory() as folder, embedded("auto") as running, connect.connect(running.url) as client:
         os.environ["RQTUI_STATE_DIR"] = folder
         for name, (size, keys, theme_name) in PICTURES.items():
             if len(sys.argv) > 1 and name not in sys.argv[1:]:

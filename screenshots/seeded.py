@@ -20,15 +20,16 @@ from redis import Redis
 from textual.pilot import Pilot
 from textual.strip import Strip
 
-from rqtui import server, tick
-from rqtui.engine import Engine, with_layouts
-from rqtui.layout import Ask, Layout
-from rqtui.layouts.native import Native
-from rqtui.loops import Loop, Round, Step
+from rqtui.client.native_keys import keys
+from rqtui.config.settings import Settings
+from rqtui.connection import connect
+from rqtui.engine.engine import Engine, with_layouts
+from rqtui.engine.loops import Loop, Round, Step
+from rqtui.layout.layout import Ask, Layout
 from rqtui.model import Cost, Job, Rate, Ref
-from rqtui.names import keys
-from rqtui.scripts import Call
-from rqtui.settings import Settings
+from rqtui.scripts.script import Call
+from rqtui.systems.native import Native
+from rqtui.tui import session
 from rqtui.tui.app import Cockpit
 from rqtui.tui.view import View
 
@@ -63,22 +64,20 @@ class StillCockpit(Cockpit):
     """The app at `NOW`: what depends on the machine is given."""
 
     def __init__(self, url: str, *, layouts: Sequence[Layout] = (), read_only: bool = False, **options: Any) -> None:
-        super().__init__(Settings(URL, read_only=read_only), interval_s=2.0, **options)
+        def make(_settings: Settings) -> Engine:
+            return Engine(connect.connect(url), layouts or [Still()], read_only)
 
-        def make() -> Engine:
-            return Engine(server.connect(url), layouts or [Still()], read_only)
-
+        super().__init__(Settings(URL, read_only=read_only), interval_s=2.0, make_engine=make, **options)
         self._has_others = bool(layouts)
-
-        self.ticker = tick.Ticker(make, self._post, 2.0)
+        self.loops.begin = self._show_loops  # type: ignore[method-assign]
 
     def is_pictured_for(self, view: View) -> bool:
         """Whether the last picture shows what the view wants."""
-        return self._pictured == view.focus_wish(self.refs)
+        return self.session.pictured == view.focus_wish(self.session.refs)
 
-    def begin_loops(self, engine: Engine) -> None:
+    def _show_loops(self, _engine: Engine) -> None:
         steps = {"dispatch": [("mail", 118), ("images", 9), ("mail", 64)], "reap": [("thumbnails", 2)]}
-        for verb, moved in steps.items() if not self.settings.read_only else ():
+        for verb, moved in steps.items() if not self.session.settings.read_only else ():
             done = (
                 []
                 if self._has_others
@@ -90,15 +89,17 @@ class StillCockpit(Cockpit):
             loop = Loop(verb, lambda: Round(wait_s=3600.0))
             loop.rounds.append(Round(tuple(done)))
             loop.start()
-            self.loops[verb] = loop
+            self.session.loops[verb] = loop
 
-    def _refreshed(self, message: tick.Refreshed) -> None:
-        snapshot = message.snapshot
+    def on_refreshed(self, message: session.Refreshed) -> None:
+        """Before the app itself hears it."""
+        snapshot = message.what.snapshot
         rates = {Ref(queue.layout, queue.name): _rate(queue.name) for queue in snapshot.queues}
         pages = len(snapshot.pages) + len(snapshot.queues)
         still = replace(snapshot, rates=rates, cost=Cost(pages, 1, 1.4))
-        self.ticker.wait_s = self.ticker.interval_s  # a busy machine would widen it
-        super()._refreshed(message._replace(snapshot=still))
+        ticker = self.session.ticker
+        ticker.wait_s = ticker.interval_s  # a busy machine would widen it
+        message.what = message.what._replace(snapshot=still)
 
 
 @asynccontextmanager
@@ -109,23 +110,28 @@ async def still(
     queue = keys[0] if keys and keys[0] in queues else ""
     app = StillCockpit(url, open_queue=queue, **options)
     async with app.run_test(size=size) as pilot:
-        await _settle(app, pilot)
+        await _settle(app, pilot, looks=1)
         for key in keys[bool(queue) :]:
             await pilot.press(key)
-            await _settle(app, pilot)
+            await _settle(app, pilot, looks=1)
+        await _settle(app, pilot)
         yield app
 
 
-async def _settle(app: StillCockpit, pilot: Pilot[None]) -> None:
-    """Waits until the view under the keys has what it asked for, and the screen stands still."""
+async def _settle(app: StillCockpit, pilot: Pilot[None], looks: int = 5) -> None:
+    """Waits until the view under the keys has what it asked for, and the screen stood still for so many looks."""
     before: list[Strip] = []
     same = 0
-    while same < 5:
+    while same < looks:
         await pilot.pause(0.03)
-        is_asked = app.snapshot is not None and app.view is not None and app.is_pictured_for(app.view)
-        if not is_asked and app.snapshot is not None:
+        is_asked = (
+            app.session.snapshot is not None
+            and app.navigation.view is not None
+            and app.is_pictured_for(app.navigation.view)
+        )
+        if not is_asked and app.session.snapshot is not None:
             app.look_again()  # rather than at the next tick
-        now = app.screen._compositor.render_strips() if is_asked or app.lost else []
+        now = app.screen._compositor.render_strips() if is_asked or app.session.lost else []
         same = same + 1 if now and now == before else 0
         before = now
 

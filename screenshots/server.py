@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from rqtui import health
+from rqtui.connection.connect import ServerInfo
+from rqtui.engine import health
 from rqtui.reports.redis import Command, Report, Slow
-from rqtui.server import ServerInfo
 
 _INFO = {
     "connected_slaves": "1",

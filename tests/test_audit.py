@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-SCRIPT = Path(__file__).parent.parent / ".ci" / "audit.py"
+SCRIPT = Path(__file__).resolve().parents[1] / ".ci" / "audit.py"
 FINE = {"name": "rich", "version": "15.0", "vulns": []}
 UNKNOWN = {"name": "textual", "skip_reason": "Dependency not found on PyPI and could not be audited: textual (8.2)"}
 BAD = {"name": "redis", "version": "4.5", "vulns": [{"id": "CVE-2023-28858", "fix_versions": ["4.5.3"]}]}

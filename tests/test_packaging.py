@@ -1,4 +1,4 @@
-"""The scripts are found wherever rqtui is run from: wheel, sdist, editable install, checkout.
+"""The scripts and the benchmarks are found wherever rqtui is run from: wheel, sdist, editable install, checkout.
 
 Not part of a plain `pytest`: `pytest -m packaging` builds the packages and installs each into a throwaway virtual
 environment, which borrows the dependencies of the running one.
@@ -7,6 +7,7 @@ environment, which borrows the dependencies of the running one.
 from __future__ import annotations
 
 import importlib.util
+import json
 import subprocess
 import sys
 import sysconfig
@@ -15,17 +16,27 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = sorted({path.parent.name for path in (ROOT / "lua").glob("*/*.lua")})
 SCRIPTS = sorted(f"{path.parent.name}/{path.stem}" for path in (ROOT / "lua").glob("*/*.lua"))
 
 LOAD = """
 import sys
-from rqtui import scripts
+from rqtui.scripts import script as scripts
 print(scripts.__file__, file=sys.stderr)
 for folder in sys.argv[1:]:
     for name in scripts.load(folder):
         print(f"{folder}/{name}")
+"""
+
+MEASURE = """
+import importlib, sys
+from rqtui.cli.bench import measurements
+found = measurements()
+print(found.__file__, file=sys.stderr)
+for part in ("screen", "layouts"):
+    assert importlib.import_module(f"{found.__name__}.{part}").MEASURES
+sys.exit(found.bench("engine", as_json=True, server="fake", scale=0.001))
 """
 
 pytestmark = [
@@ -67,8 +78,13 @@ def _loaded(python: Path | str, cwd: Path) -> list[str]:
     return sorted(_run(python, "-c", LOAD, *FOLDERS, cwd=cwd).split())
 
 
+def _measured(python: Path | str, cwd: Path) -> list[str]:
+    """The names of what a short `rqtui bench engine` measured."""
+    return [line["name"] for line in json.loads(_run(python, "-c", MEASURE, cwd=cwd))["results"]]
+
+
 @pytest.mark.parametrize("kind", ["wheel", "sdist", "editable"])
-def test_every_script_loads_from(kind: str, built: Path, tmp_path: Path) -> None:
+def test_every_script_loads_and_every_bench_runs_from(kind: str, built: Path, tmp_path: Path) -> None:
     what = {
         "wheel": lambda: [str(next(built.glob("*.whl")))],
         "sdist": lambda: [str(next(built.glob("*.tar.gz")))],
@@ -78,15 +94,24 @@ def test_every_script_loads_from(kind: str, built: Path, tmp_path: Path) -> None
     assert _loaded(python, tmp_path) == SCRIPTS
     version = _run(python.parent / "rqtui", "--version", cwd=tmp_path)
     assert "0." in version
+    assert "drain of no-op jobs, one process" in _measured(python, tmp_path)
+    refused = subprocess.run(
+        [python.parent / "rqtui", "bench", "weather"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert refused.returncode == 2 and "engine, screen, layouts" in refused.stderr
 
 
-def test_every_script_loads_from_a_checkout() -> None:
+def test_every_script_loads_and_every_bench_runs_from_a_checkout() -> None:
     assert _loaded(sys.executable, ROOT) == SCRIPTS
+    assert "drain of no-op jobs, one process" in _measured(sys.executable, ROOT)
 
 
-def test_the_wheel_holds_the_scripts_the_types_and_the_style_sheet(built: Path) -> None:
+def test_the_wheel_holds_the_scripts_the_types_the_style_sheet_and_the_benches(built: Path) -> None:
     names = set(zipfile.ZipFile(next(built.glob("*.whl"))).namelist())
     words = {f"rqtui/{path.relative_to(ROOT)}" for path in (ROOT / "lua").rglob("*.toml")}
     assert words and {f"rqtui/lua/{script}.lua" for script in SCRIPTS} | words | {"rqtui/py.typed"} <= names
     shipped = {str(path.relative_to(ROOT)) for path in (ROOT / "rqtui").rglob("*.tcss")}
-    assert shipped <= names and not any(name.startswith(("tests/", "lua/")) for name in names)
+    assert shipped <= names and not any(name.startswith(("tests/", "lua/", "benchmarks/")) for name in names)
+    measuring = {f"rqtui/benchmarks/{path.name}" for path in (ROOT / "benchmarks" / "own").glob("*.py")}
+    assert {name for name in names if name.startswith("rqtui/benchmarks/")} == measuring
+    assert not any("shared/blocks" in name for name in names)

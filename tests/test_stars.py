@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-import pytest
+from families import in_one
+from pictures import FOLDER, same_as_kept
 from shell import shell
-from test_snapshots import FOLDER, same_as_kept
 
 TESTS = Path(__file__).parent
 # what: the kept picture, words that show it there, and the test that uses it
@@ -15,36 +15,56 @@ STARS: dict[str, tuple[str, str, str]] = {
     "life-line": (
         "job-160x45",
         "life-line",
-        "test_job_page.py::test_a_life_line_has_every_step_with_the_time_since_the_one_before",
+        "tui/screens/test_job.py::test_a_life_line_has_every_step_with_the_time_since_the_one_before",
     ),
-    "error groups": ("errors-80x24", "#", "test_views_people.py::test_a_group_is_run_again_in_all_its_queues"),
-    "loops": ("loops-80x24", "nothing late", "test_loops_view.py::test_a_loop_is_stopped_stepped_and_started_here"),
+    "error groups": (
+        "errors-80x24",
+        "#",
+        "tui/screens/test_errors.py::test_a_group_is_run_again_in_all_its_queues",
+    ),
+    "loops": (
+        "loops-80x24",
+        "nothing late",
+        "tui/screens/test_loops.py::test_a_loop_is_stopped_stepped_and_started_here",
+    ),
     "reaper preview": (
         "loops-next-80x24",
-        "whom they take next",
-        "test_loops_view.py::test_the_next_victims_are_shown_before_they_are_taken",
+        "next jobs",
+        "tui/screens/test_loops.py::test_the_next_victims_are_shown_before_they_are_taken",
     ),
-    "operations": ("operations-80x24", "answers", "test_operations.py::test_a_purge_is_one_operation_and_comes_back"),
-    "verdict": ("overview-80x24", "no live worker", "test_health.py::test_a_verdict_says_why_and_what_helps"),
-    "unlock and lock": ("read-only-80x24", "read-only", "test_guard.py::test_the_palette_unlocks_and_locks"),
+    "operations": (
+        "operations-80x24",
+        "answers",
+        "tui/screens/test_operations.py::test_a_purge_is_one_operation_and_comes_back",
+    ),
+    "verdict": ("overview-80x24", "no live worker", "engine/test_health.py::test_a_verdict_says_why_and_what_helps"),
+    "unlock and lock": (
+        "read-only-80x24",
+        "read-only",
+        "tui/services/test_write_lock.py::test_the_palette_unlocks_and_locks",
+    ),
     "dry run": (
         "dry-run-80x24",
         "as old as",
-        "test_bulk.py::test_all_in_a_place_get_a_dry_run_before_anything_happens",
+        "tui/services/test_bulk_changes.py::test_all_in_a_place_get_a_dry_run_before_anything_happens",
     ),
-    "undo": ("delete-80x24", "z undoes it", "test_operations.py::test_undo_says_what_it_could_not_restore"),
+    "undo": ("delete-80x24", "z undoes it", "tui/screens/test_operations.py::test_undo_says_what_it_could_not_restore"),
     "drip requeue": (
         "drip-120x35",
         "per second",
-        "test_drip.py::test_a_drip_on_the_screen_stops_itself_at_the_line",
+        "operations/test_rate_limit.py::test_a_drip_on_the_screen_stops_itself_at_the_line",
     ),
-    "freeze": ("overview-frozen-80x24", "frozen", "test_overview.py::test_frozen_rows_stand_while_the_counters_run"),
-    "cost meter": ("overview-160x45", "calls · ", "test_hard_cases.py::test_the_header_tells_what_a_picture_costs"),
+    "freeze": (
+        "overview-frozen-80x24",
+        "frozen",
+        "tui/screens/test_overview.py::test_frozen_rows_stand_while_the_counters_run",
+    ),
+    "cost meter": ("overview-160x45", "calls · ", "tui/test_hard_cases.py::test_the_header_tells_what_a_picture_costs"),
     "acl": ("acl-viewer", "ACL SETUSER", "test_stars.py::test_the_least_rights_of_a_viewer_look_as_they_did"),
 }
 
 
-@pytest.mark.parametrize("star", STARS)
+@in_one("star", STARS)
 def test_a_star_is_shown_by_a_kept_picture_and_used_by_a_test(star: str) -> None:
     picture, words, test = STARS[star]
     assert words in (FOLDER / f"{picture}.txt").read_text("utf-8")

@@ -10,9 +10,10 @@ from redis import Redis
 from screens import WIDE, Seeded, on_screen, screen
 from shell import shell
 
-from rqtui.settings import Settings
-from rqtui.tui.views import VIEWS
-from rqtui.verbs import VERBS
+from rqtui.config.settings import Settings
+from rqtui.systems import registry
+from rqtui.tui.screens.registry import VIEWS
+from rqtui.verbs import VERBS, Verb
 
 Words = tuple[str, ...]
 
@@ -126,14 +127,13 @@ def test_a_command_prints_what_the_view_shows(mail: Seeded, url: str, view: str)
     compare()
 
 
-SCREEN: dict[str, tuple[Words, str]] = {  # verb: the command line, and the place where the job is afterwards
+OWN_WAYS: dict[str, tuple[Words, str]] = {  # verb: the command line, and the place where the job is afterwards
     "enqueue": (("put", "mail", "1", "--id", "new"), "new in ready"),
     "ack": (("act", "ack", "mail", "held", "--yes"), "held in "),
     "release": (("act", "release", "mail", "held"), "held in ready"),
     "reject": (("act", "reject", "mail", "held", "--set", "final=yes", "--yes"), "held in dead"),
     "kill": (("act", "kill", "mail", "ready-2", "--yes"), "ready-2 in dead"),
     "requeue": (("act", "requeue", "mail", "dead-1"), "dead-1 in ready"),
-    "promote": (("act", "promote", "mail", "later-0"), "later-0 in ready"),
     "delete": (("act", "delete", "mail", "dead-1", "--yes"), "dead-1 in "),
     "reschedule": (("act", "reschedule", "mail", "ready-2", "--set", "delay=1h"), "ready-2 in scheduled"),
     "reprioritise": (("act", "reprioritise", "mail", "ready-2", "--set", "priority=3"), "ready-2 in ready"),
@@ -154,7 +154,20 @@ SCREEN: dict[str, tuple[Words, str]] = {  # verb: the command line, and the plac
     "configure": (("act", "configure", "mail", "--set", "ttr_ms=1m"), "dead-1 in dead"),
     "pull": (("act", "pull", "mail", "--yes"), "ready-2 in "),
 }
+JOBS = {"scheduled": "later-0", "ready": "ready-2", "reserved": "held", "dead": "dead-1"}
 NOT_OFFERED = {"park", "forget", "restore", "revert", "beat"}  # by migrate, undo and work, never by a person
+
+
+def usual(verb: Verb) -> tuple[Words, str]:
+    """The way of a verb that is told ids and nothing else: what it takes goes where its header says, or stays."""
+    job = JOBS[verb.takes[0]]
+    targets = registry.make("native").script(verb.name).targets or verb.takes
+    return ("act", verb.name, "mail", job, *(["--yes"] if verb.danger else [])), f"{job} in {targets[0]}"
+
+
+SCREEN = OWN_WAYS | {
+    verb.name: usual(verb) for verb in VERBS if verb.name not in (*OWN_WAYS, *NOT_OFFERED) and not verb.form
+}
 
 
 def test_every_verb_of_the_screen_has_its_way_in_the_shell() -> None:

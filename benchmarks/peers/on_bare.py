@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from own.engine import BARE, BARE_KEYS, HEADER
 from protocol import Peer, main, ran
 from redis import Redis
 
-from rqtui.bench.engine import BARE, BARE_KEYS, HEADER
+from rqtui.connection.connect import connect
 from rqtui.ids import new_ids
-from rqtui.server import connect
 
 BATCH, BULK = 100, 1000
 

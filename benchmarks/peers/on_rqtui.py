@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 
 from protocol import LOOK_JOBS, Peer, main, ran
 
-from rqtui import layouts
-from rqtui.client import Queue
-from rqtui.engine import with_layouts
-from rqtui.server import connect
+from rqtui.client.queue import Queue
+from rqtui.connection.connect import connect
+from rqtui.engine.engine import with_layouts
+from rqtui.systems import registry
 
 
 def make(url: str, variant: str) -> Peer:
@@ -29,7 +29,7 @@ def make(url: str, variant: str) -> Peer:
         client = connect(url)
         for at in range(number):
             Queue(f"look-{at}", client).put_many([""] * LOOK_JOBS)
-        engine = with_layouts(client, [layouts.make("native")])
+        engine = with_layouts(client, [registry.make("native")])
         return lambda: sum(count.count for each in engine.snapshot().queues for count in each.counts)
 
     return Peer(

@@ -1,4 +1,4 @@
--- Make due tasks ready, oldest first; of equal due times in the order of their bytes.
+-- Dispatch due tasks: make them ready, oldest first; of equal due times in the order of their bytes.
 --
 -- `ready` is the number of ready tasks before this batch; `next_ms` the time until the next due task, -1 without one. A
 -- negative due time is due, too.
@@ -8,16 +8,18 @@
 --          ready    list  tasks, first in, first out
 -- ARGV     now_ms?  int   a test's clock; the server's when empty
 --          limit    int   how many at most, 1 to 1000
--- returns  moved  (moved int, scheduled int, ready int, next_ms int)  made ready
+-- returns  moved  (moved int, scheduled int, ready int, next_ms int)  dispatched
 --          empty  (scheduled int, ready int, next_ms int)  nothing is due
 local delayed, ready = KEYS[1], KEYS[2]
 local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local limit = tonumber(ARGV[2])
 local before = redis.call('LLEN', ready)
+-- block: limit
 if #ARGV < 2 or string.find(ARGV[1] .. ARGV[2], '%D') or #ARGV[1] > 13 or not limit or limit < 1 or limit > 1000 then
   return redis.error_reply('ERR limit is 1 to 1000, now_ms a whole number; nothing was changed')
 end
+-- end
 local function next_ms()
   local due = tonumber(redis.call('ZRANGE', delayed, 0, 0, 'WITHSCORES')[2])
   if not due or due >= 1e11 then return -1 end

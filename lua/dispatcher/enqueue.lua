@@ -1,4 +1,4 @@
--- Put new tasks: to the end of the ready list, or among the delayed until they are due.
+-- Enqueue tasks: at the end of the ready list, or among the delayed until they are due.
 --
 -- A set holds equal bytes once. A task that is delayed already keeps its due time and answers `exists`, where ZADD, which
 -- is what producers of the original send, would overwrite it. Ready tasks may be equal.
@@ -8,7 +8,7 @@
 --          ready    list  tasks, first in, first out
 -- ARGV     now_ms?  int   a test's clock; the server's when empty
 --          each     (body bytes, delay_ms? int, due_ms? int)
--- returns each  moved   put
+-- returns each  moved   enqueued
 --               exists  it is delayed already, and keeps its due time
 local delayed, ready = KEYS[1], KEYS[2]
 for _, at in ipairs({1}) do

@@ -1,11 +1,11 @@
--- Look for what the original program does wrong with, or would never dispatch; and for what a migration left behind.
+-- Find tasks that the original program handles wrongly or would never dispatch, and what a migration left behind.
 --
 -- `looked` is the number of delayed tasks: all are looked at, by their due times. For large ones the first hundred of each
 -- place are, one by one, and no further than 4 MB: a task has to be read to be measured.
 --
 -- KEYS     delayed  zset  task by due (s)
 --          ready    list  tasks, first in, first out
---          leaving  list  what a migration has taken and not yet settled
+--          leaving  list  tasks parked for a migration
 -- returns  looked  (looked int)  rows (kind str, key str, id bytes, number int)
 local delayed, ready, leaving = KEYS[1], KEYS[2], KEYS[3]
 redis.call('LLEN', ready)

@@ -1,10 +1,10 @@
--- Settle what a migration has taken aside, after it was put elsewhere.
+-- Forget parked tasks, once a migration has put them elsewhere.
 --
 -- writes   leaving
--- KEYS     leaving  list  what a migration has taken and not yet settled
+-- KEYS     leaving  list  tasks parked for a migration
 -- ARGV     each     (member bytes)  as `park` handed them out
--- returns each  moved  settled
---               gone   it does not stand aside
+-- returns each  moved  forgotten
+--               gone   it is not parked
 local leaving = KEYS[1]
 redis.call('LLEN', leaving)
 if #ARGV < 1 or #ARGV > 1000 then return redis.error_reply('ERR a batch has 1 to 1000 entries; nothing was changed') end

@@ -1,18 +1,18 @@
--- Take tasks aside for a migration: the ready ones, then the delayed, in their order.
+-- Park tasks for a migration: the ready ones, then the delayed, in their order.
 --
 -- They go to the list `leaving` as `<due_ms> <task>`, with 0 for those that are ready or overdue, and stay there until
--- `forget` settles them: a migration that breaks off loses none, and is handed the same ones again, first. Delayed tasks
+-- `forget` removes them: a migration that breaks off loses none, and is handed the same ones again, first. Delayed tasks
 -- whose due time is beyond the year 2255, or in another unit, stay where they are.
 --
 -- moves    ready delayed ->
 -- writes   leaving
 -- KEYS     delayed  zset  task by due (s)
 --          ready    list  tasks, first in, first out
---          leaving  list  what a migration has taken and not yet settled
+--          leaving  list  tasks parked for a migration
 -- ARGV     limit    int   how many at most, 1 to 1000
 --          place?   str   from delayed or from ready alone
--- returns  moved  rows (entry bytes)  what stands aside
---          empty  there is nothing to take, and nothing stands aside
+-- returns  moved  rows (entry bytes)  parked
+--          empty  there is nothing to take, and nothing is parked
 local delayed, ready, leaving = KEYS[1], KEYS[2], KEYS[3]
 for _, at in ipairs({1}) do
   if #ARGV < 2 or #ARGV[at] > 15 or not string.find(ARGV[at], '^%-?%d*$') then

@@ -1,10 +1,10 @@
--- Make delayed tasks ready now.
+-- Promote delayed tasks: make them ready now.
 --
 -- moves    delayed -> ready
 -- KEYS     delayed  zset  task by due (s)
 --          ready    list  tasks, first in, first out
 -- ARGV     each     (member bytes)
--- returns each  moved  made ready
+-- returns each  moved  promoted
 --               gone   it is not delayed
 local delayed, ready = KEYS[1], KEYS[2]
 redis.call('LLEN', ready)

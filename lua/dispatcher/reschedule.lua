@@ -1,4 +1,4 @@
--- Give delayed tasks another due time; one that is already over makes them ready.
+-- Reschedule delayed tasks: give them another due time; one that is already over makes them ready.
 --
 -- moves    delayed -> delayed | ready
 -- KEYS     delayed    zset  task by due (s)

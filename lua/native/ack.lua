@@ -1,4 +1,4 @@
--- Finish jobs that their worker holds.
+-- Ack leased jobs: their worker has finished them.
 --
 -- A kept job stays in done with its body; with a unique window alone only its id stays. Otherwise it is gone at once.
 --
@@ -17,14 +17,12 @@
 -- ARGV     now_ms?   int     a test's clock; the server's when empty
 --          keep_ms?  int     how long done remembers; the job's own when empty
 --          each      (id bytes, token str)
--- returns each  moved  finished
---               done   the same lease finished it before
+-- returns each  moved  acked
+--               done   the same lease acked it before
 --               stale  this lease is over; somebody else may hold the job
 --               gone   no such job
 local reserved, done, jobs, bodies, attempts, errors, meta, events, minutes =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
-local clock = redis.call('TIME')
-local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local keep_ms = tonumber(ARGV[2])
 local version, keep_default, unique, done_max, watch, last_minute =
   unpack(redis.call('HMGET', meta, 'version', 'keep_ms', 'unique_ms', 'done_max', 'events', 'minute'))
@@ -32,9 +30,13 @@ local remembered, failures = redis.call('ZCARD', done), redis.call('HLEN', error
 redis.call('HLEN', bodies)
 redis.call('XLEN', events)
 redis.call('XLEN', minutes)
+-- block: opening
+local clock = redis.call('TIME')
+local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 if tonumber(version or 1) ~= 1 then
   return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1; nothing was changed')
 end
+-- end
 if #ARGV < 4 or #ARGV > 2002 or #ARGV % 2 == 1 then
   return redis.error_reply('ERR a batch has 1 to 1000 rows of id and token; nothing was changed')
 end
@@ -83,6 +85,7 @@ if #dropped > 0 then
   if #forgotten > 0 then redis.call('HDEL', attempts, unpack(forgotten)) end
 end
 
+-- block: note, forget, minute
 local function note(...) -- bookkeeping never fails the verb; what failed is counted
   local reply = redis.pcall(...)
   if type(reply) == 'table' and reply.err then redis.pcall('HINCRBY', meta, 'unnoted', 1) end
@@ -102,6 +105,7 @@ if minute > (tonumber(last_minute) or 0) then
   local counters = redis.pcall('HGETALL', meta)
   if #counters < 400 then note('XADD', minutes, 'MAXLEN', '~', 1440, minute .. '-0', unpack(counters)) end
 end
+-- end
 note('HINCRBY', meta, 'acked', #finished)
 if remembered + #kept > 0 then pcall(forget, done, now_ms, (tonumber(done_max) or 100000), 10 + #ids) end
 if watch == 'on' or (tonumber(watch) or 0) > now_ms then

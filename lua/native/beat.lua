@@ -1,4 +1,4 @@
--- A worker says that it lives, and learns whether it should go on.
+-- Beat for a worker: record that it lives, and tell it whether to go on.
 --
 -- Workers silent for ten of their ttl are dropped, a few at each beat.
 --
@@ -18,14 +18,16 @@
 --          stop   finish or give back what you hold, and end
 --          left   forgotten
 local workers, meta = KEYS[1], KEYS[2]
-local clock = redis.call('TIME')
-local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local worker, ttl_ms, started_ms, pid, host, job = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5], ARGV[6], ARGV[7]
 local version = redis.call('HGET', meta, 'version')
 for _, key in ipairs({workers}) do redis.call('HLEN', key) end
+-- block: opening
+local clock = redis.call('TIME')
+local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 if tonumber(version or 1) ~= 1 then
   return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1; nothing was changed')
 end
+-- end
 if #ARGV < 8 or #worker < 1 or #worker > 200 or string.find(worker, '%c') then
   return redis.error_reply('ERR a worker name has 1 to 200 bytes and no control characters; nothing was changed')
 end

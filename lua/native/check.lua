@@ -1,4 +1,4 @@
--- Look for jobs that are in two places or in none, places without a job, lines without an owner. A bounded walk.
+-- Check a queue for jobs in two places or in none, places without a job, and lines without an owner. A bounded walk.
 --
 -- Call it with walk `scheduled` and cursor `0`, and again with what it answers until it says `end`. `found` is one of
 -- two_places, no_place, corrupt_record, orphan_line; `where` names the places or keys, separated by spaces.

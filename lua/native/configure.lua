@@ -1,4 +1,4 @@
--- Change settings of a queue; an empty value brings a default back.
+-- Configure a queue: change its settings; an empty value brings a default back.
 --
 -- Settings: ttr_ms, max_attempts, backoff_ms, backoff_cap_ms, keep_ms, unique_ms, dead_max, dead_ttl_ms, done_max,
 -- and `events`: on, off, or the time (ms since 1970) until which events are recorded.
@@ -6,7 +6,7 @@
 -- writes   meta
 -- KEYS     meta       hash    settings and counters
 -- ARGV     each      (name str, value? str)
--- returns  configured  (settings int)  settings changed
+-- returns  configured  (settings int)  configured
 local meta = KEYS[1]
 local version = redis.call('HGET', meta, 'version')
 if tonumber(version or 1) ~= 1 then

@@ -26,33 +26,36 @@ if #ARGV < 1 or #ARGV[1] > 13 or string.find(ARGV[1], '%D') then return redis.er
 local m = redis.call('HMGET', meta, 'version', 'paused', 'enqueued', 'reserved', 'acked', 'rejected', 'dead', 'expired',
   'pulled', 'dispatched', 'unnoted', 'dead_max')
 local function count(i, default) return tonumber(m[i]) or default or 0 end
+-- block: tallies
 local function times(key) -- how many wait, the first instant, how many are late; commands are what this script costs
   local first = tonumber(redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')[2])
   if not first then return 0, -1, 0 end
   return redis.call('ZCARD', key), first, first <= now_ms and redis.call('ZCOUNT', key, '-inf', now_ms) or 0
 end
-local oldest, first = -1, redis.call('ZRANGE', ready, 0, 0)[1]
-if first then
-  local since = string.match(redis.call('HGET', attempts, first) or '', '^%d+ %S+ %S+ (%d+) ')
+local function waiting_since(records, lines, id)
+  local since = string.match(redis.call('HGET', lines, id) or '', '^%d+ %S+ %S+ (%d+) ')
   if not since then
-    local enqueued, due = string.match(redis.call('HGET', jobs, first) or '', '^(%d+) (%S+) ')
+    local enqueued, due = string.match(redis.call('HGET', records, id) or '', '^(%d+) (%S+) ')
     since = math.max(tonumber(enqueued) or now_ms, tonumber(due) or 0)
   end
-  oldest = math.max(0, now_ms - tonumber(since))
+  return math.min(now_ms, tonumber(since))
 end
-local registered, live = redis.call('HLEN', workers), 0
-if registered > 500 then
-  live = registered
-elseif registered > 0 then
-  for _, line in ipairs(redis.call('HVALS', workers)) do
+local function alive(key, registered)
+  if registered > 500 then return registered end
+  local live = 0
+  for _, line in ipairs(redis.call('HVALS', key)) do
     local beat, ttl = string.match(line, '^(%d+) (%d+) ')
     if beat and now_ms - tonumber(beat) <= tonumber(ttl) then live = live + 1 end
   end
+  return live
 end
+-- end
+local first, registered = redis.call('ZRANGE', ready, 0, 0)[1], redis.call('HLEN', workers)
 local waiting, due, overdue = times(scheduled)
 local leased, deadline, expired = times(reserved)
 return {
   'counts', now_ms, waiting, first and redis.call('ZCARD', ready) or 0, leased, redis.call('ZCARD', done),
-  redis.call('ZCARD', dead), count(2, -1), oldest, due, deadline, overdue, expired, registered, live,
+  redis.call('ZCARD', dead), count(2, -1), first and now_ms - waiting_since(jobs, attempts, first) or -1, due, deadline, overdue,
+  expired, registered, registered > 0 and alive(workers, registered) or 0,
   m[1] or '', count(3), count(4), count(5), count(6), count(7), count(8), count(9), count(10), count(11), count(12, 100000),
 }

@@ -1,4 +1,4 @@
--- Remove jobs from wherever they are; the answer holds all of each, so that `restore` can put it back.
+-- Delete jobs wherever they are; the answer holds all of each, so that `restore` can put it back.
 --
 -- A reserved job needs force; with a token, only the lease that has it is ended; its worker's later answer is then `gone`.
 -- With a line (`-`: it has none), only a job that was not tried again, or moved and brought back, since it was read.
@@ -29,26 +29,28 @@
 --               gone         no such job
 local scheduled, ready, reserved, done, dead, jobs, bodies, attempts, errors, meta, events, minutes =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
-local clock = redis.call('TIME')
-local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local place, force = ARGV[2], ARGV[3] == '1'
 local version, watch, last_minute = unpack(redis.call('HMGET', meta, 'version', 'events', 'minute'))
 for _, key in ipairs({scheduled, ready, reserved, done, dead}) do redis.call('ZCARD', key) end
 for _, key in ipairs({jobs, bodies, attempts, errors}) do redis.call('HLEN', key) end
 for _, key in ipairs({events, minutes}) do redis.call('XLEN', key) end
+-- block: opening, place_of
+local clock = redis.call('TIME')
+local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 if tonumber(version or 1) ~= 1 then
   return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1; nothing was changed')
 end
-if #ARGV < 6 or #ARGV > 3003 or #ARGV % 3 ~= 0 then
-  return redis.error_reply('ERR a batch has 1 to 1000 rows of id, token and line; nothing was changed')
-end
-if #ARGV[1] > 13 or string.find(ARGV[1], '%D') then return redis.error_reply('ERR now_ms is a whole number; nothing was changed') end
 local places = {scheduled = scheduled, ready = ready, reserved = reserved, done = done, dead = dead}
 local function place_of(id)
   for name, key in pairs(places) do
     if redis.call('ZSCORE', key, id) then return name end
   end
 end
+-- end
+if #ARGV < 6 or #ARGV > 3003 or #ARGV % 3 ~= 0 then
+  return redis.error_reply('ERR a batch has 1 to 1000 rows of id, token and line; nothing was changed')
+end
+if #ARGV[1] > 13 or string.find(ARGV[1], '%D') then return redis.error_reply('ERR now_ms is a whole number; nothing was changed') end
 local words, left, seen = {}, {}, {}
 local leaves = {scheduled = {}, ready = {}, reserved = {}, done = {}, dead = {}}
 for at = 4, #ARGV, 3 do
@@ -82,6 +84,7 @@ for from, ids in pairs(leaves) do
 end
 for _, key in ipairs({jobs, bodies, attempts, errors}) do redis.call('HDEL', key, unpack(left)) end
 
+-- block: note, minute
 local function note(...) -- bookkeeping never fails the verb; what failed is counted
   local reply = redis.pcall(...)
   if type(reply) == 'table' and reply.err then redis.pcall('HINCRBY', meta, 'unnoted', 1) end
@@ -92,6 +95,7 @@ if minute > (tonumber(last_minute) or 0) then
   local counters = redis.pcall('HGETALL', meta)
   if #counters < 400 then note('XADD', minutes, 'MAXLEN', '~', 1440, minute .. '-0', unpack(counters)) end
 end
+-- end
 note('HINCRBY', meta, 'deleted', #left)
 if watch == 'on' or (tonumber(watch) or 0) > now_ms then
   for _, id in ipairs(left) do note('XADD', events, 'MAXLEN', '~', 10000, '*', 'verb', 'delete', 'id', id) end

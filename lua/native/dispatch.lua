@@ -1,4 +1,4 @@
--- Make due jobs ready, oldest first.
+-- Dispatch due jobs: make them ready, oldest first.
 --
 -- `ready` is the number of ready jobs before this batch; `next_ms` the time until the next due job, -1 without one.
 -- A job whose record cannot be read goes to dead and does not stop the batch.
@@ -20,17 +20,18 @@
 --          wake       zset    the marker that blocked consumers wait on
 -- ARGV     now_ms?   int     a test's clock; the server's when empty
 --          limit     int     how many at most, 1 to 1000
--- returns  moved  (moved int, scheduled int, ready int, next_ms int)  made ready
+-- returns  moved  (moved int, scheduled int, ready int, next_ms int)  dispatched
 --          empty  (scheduled int, ready int, next_ms int)  nothing is due
 local scheduled, ready, done, dead, jobs, bodies, attempts, errors, meta, events, minutes, wake =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
-local clock = redis.call('TIME')
-local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local limit = tonumber(ARGV[2])
 local version, seq, done_max, watch, last_minute = unpack(redis.call('HMGET', meta, 'version', 'seq', 'done_max', 'events', 'minute'))
 for _, key in ipairs({done, dead, wake}) do redis.call('ZCARD', key) end
 for _, key in ipairs({jobs, bodies, attempts, errors}) do redis.call('HLEN', key) end
 for _, key in ipairs({events, minutes}) do redis.call('XLEN', key) end
+-- block: opening, limit, sequence
+local clock = redis.call('TIME')
+local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 if tonumber(version or 1) ~= 1 then
   return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1; nothing was changed')
 end
@@ -40,12 +41,14 @@ end
 if seq and not string.match(seq, '^%d+$') then
   return redis.error_reply('ERR the field seq of ' .. meta .. ' is not a number; nothing was changed')
 end
+-- end
 local function next_ms()
   local due = redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2]
   return due and math.max(0, math.ceil(due - now_ms)) or -1
 end
 local before = redis.call('ZCARD', ready)
 local ids = redis.call('ZRANGEBYSCORE', scheduled, '-inf', now_ms, 'LIMIT', 0, limit)
+-- block: note, forget
 local function note(...) -- bookkeeping never fails the verb; what failed is counted
   local reply = redis.pcall(...)
   if type(reply) == 'table' and reply.err then redis.pcall('HINCRBY', meta, 'unnoted', 1) end
@@ -59,6 +62,7 @@ local function forget(key, until_ms, most, batch)
   note('ZREM', key, unpack(old))
   note('HINCRBY', meta, 'forgotten', #old)
 end
+-- end
 if #ids == 0 then
   pcall(forget, done, now_ms, (tonumber(done_max) or 100000), 10)
   return {'empty', redis.call('ZCARD', scheduled), before, next_ms()}
@@ -87,12 +91,14 @@ if #deaths > 0 then
 end
 redis.call('ZREM', scheduled, unpack(ids))
 
+-- block: minute
 local minute = now_ms - now_ms % 60000
 if minute > (tonumber(last_minute) or 0) then
   note('HSET', meta, 'minute', minute)
   local counters = redis.pcall('HGETALL', meta)
   if #counters < 400 then note('XADD', minutes, 'MAXLEN', '~', 1440, minute .. '-0', unpack(counters)) end
 end
+-- end
 note('HINCRBY', meta, 'dispatched', #ids)
 if #deaths > 0 then note('HINCRBY', meta, 'dead', #deaths / 2) end
 pcall(forget, done, now_ms, (tonumber(done_max) or 100000), 10)

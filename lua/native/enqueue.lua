@@ -1,4 +1,4 @@
--- Put new jobs into a queue.
+-- Enqueue new jobs.
 --
 -- An id that the queue knows, in whatever state, is left as it is, so a call may be sent again. One bad argument
 -- refuses the whole batch. A body above 4096 bytes stands in `bodies`, where no move ever copies it.
@@ -20,12 +20,10 @@
 -- ARGV     now_ms?   int     a test's clock; the server's when empty
 --          each      (id bytes, body bytes, name? str, delay_ms? int, due_ms? int, priority? int, ttr_ms? int,
 --                     max_attempts? int, backoff_ms? int, backoff_cap_ms? int, keep_ms? int)
--- returns each  moved   added
+-- returns each  moved   enqueued
 --               exists  the queue knows this id already
 local scheduled, ready, done, jobs, bodies, attempts, errors, meta, events, minutes, wake =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
-local clock = redis.call('TIME')
-local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local version, seq, watch, last_minute = unpack(redis.call('HMGET', meta, 'version', 'seq', 'events', 'minute'))
 local remembered, waiting = redis.call('ZCARD', done), redis.call('ZCARD', scheduled)
 local is_woken = redis.call('ZCARD', wake) > 0
@@ -35,12 +33,16 @@ redis.call('HLEN', attempts)
 redis.call('HLEN', errors)
 redis.call('XLEN', events)
 redis.call('XLEN', minutes)
+-- block: opening, sequence
+local clock = redis.call('TIME')
+local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 if tonumber(version or 1) ~= 1 then
   return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1; nothing was changed')
 end
 if seq and not string.match(seq, '^%d+$') then
   return redis.error_reply('ERR the field seq of ' .. meta .. ' is not a number; nothing was changed')
 end
+-- end
 local count = (#ARGV - 1) / 11
 if count < 1 or count > 1000 or count ~= math.floor(count) then
   return redis.error_reply('ERR a batch has 1 to 1000 jobs of 11 columns; nothing was changed')
@@ -110,6 +112,7 @@ if #to_ready > 0 then redis.call('ZADD', ready, unpack(to_ready)) end
 if #to_scheduled > 0 then redis.call('ZADD', scheduled, unpack(to_scheduled)) end
 if #stale > 0 then redis.call('ZREM', done, unpack(stale)) end
 
+-- block: note, minute
 local function note(...) -- bookkeeping never fails the verb; what failed is counted
   local reply = redis.pcall(...)
   if type(reply) == 'table' and reply.err then redis.pcall('HINCRBY', meta, 'unnoted', 1) end
@@ -120,6 +123,7 @@ if minute > (tonumber(last_minute) or 0) then
   local counters = redis.pcall('HGETALL', meta)
   if #counters < 400 then note('XADD', minutes, 'MAXLEN', '~', 1440, minute .. '-0', unpack(counters)) end
 end
+-- end
 note('HINCRBY', meta, 'enqueued', #new)
 if not is_woken and (#to_ready > 0 or soonest < (tonumber(head[2]) or math.huge)) then note('ZADD', wake, 0, 'wake') end
 if watch == 'on' or (tonumber(watch) or 0) > now_ms then

@@ -1,4 +1,4 @@
--- What happened in a queue while somebody recorded it, the oldest first.
+-- Events of a queue while somebody recorded them, the oldest first.
 --
 -- Events are recorded while the setting `events` is `on` or a time to come: `until_ms` is that time, -1 for ever, 0 not now. With
 -- `newest` a page is the last of what came after `after`, else the first; `left` says whether there was more than `limit`.

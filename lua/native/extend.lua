@@ -1,4 +1,4 @@
--- Move the deadline of leases: a worker says that it is still at it.
+-- Extend leases: move their deadline, since the worker is still at work.
 --
 -- writes   reserved
 -- KEYS     reserved   zset    id by lease deadline (ms)
@@ -8,20 +8,22 @@
 -- ARGV     now_ms?   int     a test's clock; the server's when empty
 --          ttr_ms?   int     how long from now; the job's own when empty
 --          each      (id bytes, token str)
--- returns each  extended   (deadline_ms int)  the deadline moved
+-- returns each  extended   (deadline_ms int)  extended
 --               cancelled  somebody asked to stop this job; the deadline stays
 --               stale      this lease is over; somebody else may hold the job
 --               gone       no such job
 local reserved, jobs, attempts, meta = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local clock = redis.call('TIME')
-local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local ttr_ms = tonumber(ARGV[2])
 local version, ttr_default = unpack(redis.call('HMGET', meta, 'version', 'ttr_ms'))
 for _, key in ipairs({reserved}) do redis.call('ZCARD', key) end
 for _, key in ipairs({jobs, attempts}) do redis.call('HLEN', key) end
+-- block: opening
+local clock = redis.call('TIME')
+local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 if tonumber(version or 1) ~= 1 then
   return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1; nothing was changed')
 end
+-- end
 if #ARGV < 4 or #ARGV > 2002 or #ARGV % 2 == 1 then
   return redis.error_reply('ERR a batch has 1 to 1000 rows of id and token; nothing was changed')
 end

@@ -1,4 +1,4 @@
--- Bury live jobs with a reason, so that nobody runs them until they are requeued.
+-- Kill live jobs: move them to dead with a reason, so that nobody runs them until they are requeued.
 --
 -- A reserved job needs force; with a token, only the lease that has it is ended; its worker's later answer is then `stale`.
 --
@@ -22,28 +22,25 @@
 --          reason?   bytes   why
 --          force?    bool    even when a worker holds it
 --          each      (id bytes, token? str)
--- returns each  moved        buried
+-- returns each  moved        killed
 --               reserved     a worker holds it; force it, or cancel it
 --               stale        another lease holds it now
 --               wrong_place  (place str)  it is somewhere else
 --               gone         no such job
 local scheduled, ready, reserved, done, dead, jobs, bodies, attempts, errors, meta, events, minutes =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
-local clock = redis.call('TIME')
-local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local place, reason, force = ARGV[2], ARGV[3], ARGV[4] == '1'
 local version, dead_max, dead_ttl, watch, last_minute =
   unpack(redis.call('HMGET', meta, 'version', 'dead_max', 'dead_ttl_ms', 'events', 'minute'))
 for _, key in ipairs({scheduled, ready, reserved, done, dead}) do redis.call('ZCARD', key) end
 for _, key in ipairs({jobs, bodies, attempts, errors}) do redis.call('HLEN', key) end
 for _, key in ipairs({events, minutes}) do redis.call('XLEN', key) end
+-- block: opening, place_of, failed
+local clock = redis.call('TIME')
+local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 if tonumber(version or 1) ~= 1 then
   return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1; nothing was changed')
 end
-if #ARGV < 6 or #ARGV > 2004 or #ARGV % 2 == 1 then
-  return redis.error_reply('ERR a batch has 1 to 1000 rows of id and token; nothing was changed')
-end
-if #ARGV[1] > 13 or string.find(ARGV[1], '%D') then return redis.error_reply('ERR now_ms is a whole number; nothing was changed') end
 local places = {scheduled = scheduled, ready = ready, reserved = reserved, done = done, dead = dead}
 local function place_of(id)
   for name, key in pairs(places) do
@@ -57,6 +54,11 @@ local function failed(id, start, worker, why) -- the history of a job with one m
   if #list > 10 then table.remove(list, 1) end
   return cjson.encode(list)
 end
+-- end
+if #ARGV < 6 or #ARGV > 2004 or #ARGV % 2 == 1 then
+  return redis.error_reply('ERR a batch has 1 to 1000 rows of id and token; nothing was changed')
+end
+if #ARGV[1] > 13 or string.find(ARGV[1], '%D') then return redis.error_reply('ERR now_ms is a whole number; nothing was changed') end
 local words, deaths, lines, reasons, seen = {}, {}, {}, {}, {}
 local leaves = {scheduled = {}, ready = {}, reserved = {}}
 for at = 5, #ARGV, 2 do
@@ -92,6 +94,7 @@ for from, ids in pairs(leaves) do
   if #ids > 0 then redis.call('ZREM', places[from], unpack(ids)) end
 end
 
+-- block: note, forget, minute
 local function note(...) -- bookkeeping never fails the verb; what failed is counted
   local reply = redis.pcall(...)
   if type(reply) == 'table' and reply.err then redis.pcall('HINCRBY', meta, 'unnoted', 1) end
@@ -111,6 +114,7 @@ if minute > (tonumber(last_minute) or 0) then
   local counters = redis.pcall('HGETALL', meta)
   if #counters < 400 then note('XADD', minutes, 'MAXLEN', '~', 1440, minute .. '-0', unpack(counters)) end
 end
+-- end
 note('HINCRBY', meta, 'killed', #deaths / 2)
 note('HINCRBY', meta, 'dead', #deaths / 2)
 pcall(forget, dead, now_ms - (tonumber(dead_ttl) or 2592000000), (tonumber(dead_max) or 100000), 10 + #deaths)

@@ -1,4 +1,4 @@
--- Take the next ready jobs out of the queue for good (at most once: no lease, no second try).
+-- Pull the next ready jobs out of the queue: at most once, with no lease and no second try.
 --
 -- A job whose record cannot be read goes to dead and does not stop the batch.
 --
@@ -15,24 +15,26 @@
 --          minutes    stream  counters per minute
 -- ARGV     now_ms?   int     a test's clock; the server's when empty
 --          limit     int     how many at most, 1 to 1000
--- returns  moved   rows (id bytes, record bytes, body bytes)  taken
+-- returns  moved   rows (id bytes, record bytes, body bytes)  pulled
 --          empty   nothing is ready
 --          paused  the queue is paused
 local ready, dead, jobs, bodies, attempts, errors, meta, events, minutes =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
-local clock = redis.call('TIME')
-local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local limit = tonumber(ARGV[2])
 local version, paused, watch, last_minute = unpack(redis.call('HMGET', meta, 'version', 'paused', 'events', 'minute'))
 for _, key in ipairs({dead}) do redis.call('ZCARD', key) end
 for _, key in ipairs({jobs, bodies, attempts, errors}) do redis.call('HLEN', key) end
 for _, key in ipairs({events, minutes}) do redis.call('XLEN', key) end
+-- block: opening, limit
+local clock = redis.call('TIME')
+local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 if tonumber(version or 1) ~= 1 then
   return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1; nothing was changed')
 end
 if #ARGV < 2 or string.find(ARGV[1] .. ARGV[2], '%D') or #ARGV[1] > 13 or not limit or limit < 1 or limit > 1000 then
   return redis.error_reply('ERR limit is 1 to 1000, now_ms a whole number; nothing was changed')
 end
+-- end
 local ids = redis.call('ZRANGE', ready, 0, limit - 1)
 if paused or #ids == 0 then return {paused and 'paused' or 'empty'} end
 
@@ -60,6 +62,7 @@ if #taken > 0 then
   for _, key in ipairs({jobs, bodies, attempts, errors}) do redis.call('HDEL', key, unpack(taken)) end
 end
 
+-- block: note, minute
 local function note(...) -- bookkeeping never fails the verb; what failed is counted
   local reply = redis.pcall(...)
   if type(reply) == 'table' and reply.err then redis.pcall('HINCRBY', meta, 'unnoted', 1) end
@@ -70,6 +73,7 @@ if minute > (tonumber(last_minute) or 0) then
   local counters = redis.pcall('HGETALL', meta)
   if #counters < 400 then note('XADD', minutes, 'MAXLEN', '~', 1440, minute .. '-0', unpack(counters)) end
 end
+-- end
 note('HINCRBY', meta, 'pulled', #taken)
 if #deaths > 0 then note('HINCRBY', meta, 'dead', #deaths / 2) end
 if watch == 'on' or (tonumber(watch) or 0) > now_ms then

@@ -1,4 +1,4 @@
--- Empty a place, oldest first and in chunks; without a place, remove the whole queue at once.
+-- Purge a place, oldest first and in chunks; without a place, remove the whole queue at once.
 --
 -- The whole queue, and the place reserved, are refused while a lease is live, unless forced.
 --
@@ -27,16 +27,18 @@
 --          reserved  (leases int)  workers hold jobs; force it
 local scheduled, ready, reserved, done, dead, jobs, bodies, attempts, errors, meta, events, minutes, workers, wake =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12], KEYS[13], KEYS[14]
-local clock = redis.call('TIME')
-local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local place, limit, force = ARGV[2], tonumber(ARGV[3]), ARGV[4] == '1'
 local version, last_minute = unpack(redis.call('HMGET', meta, 'version', 'minute'))
 for _, key in ipairs({scheduled, ready, reserved, done, dead, wake}) do redis.call('ZCARD', key) end
 for _, key in ipairs({jobs, bodies, attempts, errors, workers}) do redis.call('HLEN', key) end
 for _, key in ipairs({events, minutes}) do redis.call('XLEN', key) end
+-- block: opening
+local clock = redis.call('TIME')
+local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 if tonumber(version or 1) ~= 1 then
   return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1; nothing was changed')
 end
+-- end
 if #ARGV < 4 or string.find(ARGV[1] .. ARGV[3], '%D') or #ARGV[1] > 13 or not limit or limit < 1 or limit > 1000 then
   return redis.error_reply('ERR limit is 1 to 1000, now_ms a whole number; nothing was changed')
 end
@@ -59,6 +61,7 @@ if #ids == 0 then return {'empty'} end
 redis.call('ZREM', places[place], unpack(ids))
 for _, key in ipairs({jobs, bodies, attempts, errors}) do redis.call('HDEL', key, unpack(ids)) end
 
+-- block: note, minute
 local function note(...) -- bookkeeping never fails the verb; what failed is counted
   local reply = redis.pcall(...)
   if type(reply) == 'table' and reply.err then redis.pcall('HINCRBY', meta, 'unnoted', 1) end
@@ -69,5 +72,6 @@ if minute > (tonumber(last_minute) or 0) then
   local counters = redis.pcall('HGETALL', meta)
   if #counters < 400 then note('XADD', minutes, 'MAXLEN', '~', 1440, minute .. '-0', unpack(counters)) end
 end
+-- end
 note('HINCRBY', meta, 'purged', #ids)
 return {'moved', #ids, redis.call('ZCARD', places[place])}

@@ -1,4 +1,4 @@
--- Take back expired leases: to their old position in ready, or to dead when the attempts are used up.
+-- Reap expired leases: jobs go back to their old position in ready, or to dead when the attempts are used up.
 --
 -- `next_ms` is the time until the next lease expires, -1 without one. A job whose cancellation was asked for, or whose
 -- record cannot be read, goes to dead.
@@ -20,29 +20,39 @@
 --          wake       zset    the marker that blocked consumers wait on
 -- ARGV     now_ms?   int     a test's clock; the server's when empty
 --          limit     int     how many at most, 1 to 1000
--- returns  moved  (moved int, ready int, dead int, next_ms int)  taken back
+-- returns  moved  (moved int, ready int, dead int, next_ms int)  reaped
 --          empty  (next_ms int)  no lease is over
 local ready, reserved, done, dead, jobs, bodies, attempts, errors, meta, events, minutes, wake =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
-local clock = redis.call('TIME')
-local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local limit = tonumber(ARGV[2])
 local version, max_default, done_max, dead_max, dead_ttl, watch, last_minute = unpack(redis.call(
   'HMGET', meta, 'version', 'max_attempts', 'done_max', 'dead_max', 'dead_ttl_ms', 'events', 'minute'))
 for _, key in ipairs({ready, done, dead, wake}) do redis.call('ZCARD', key) end
 for _, key in ipairs({jobs, bodies, attempts, errors}) do redis.call('HLEN', key) end
 for _, key in ipairs({events, minutes}) do redis.call('XLEN', key) end
+-- block: opening, limit, failed
+local clock = redis.call('TIME')
+local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 if tonumber(version or 1) ~= 1 then
   return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1; nothing was changed')
 end
 if #ARGV < 2 or string.find(ARGV[1] .. ARGV[2], '%D') or #ARGV[1] > 13 or not limit or limit < 1 or limit > 1000 then
   return redis.error_reply('ERR limit is 1 to 1000, now_ms a whole number; nothing was changed')
 end
+local function failed(id, start, worker, why) -- the history of a job with one more failure
+  local ok, list = pcall(cjson.decode, redis.call('HGET', errors, id) or '[]')
+  if not ok or type(list) ~= 'table' or #list == 0 then list = {} end -- also one that is no list
+  list[#list + 1] = {start, now_ms, worker, string.sub(why, 1, 2000)}
+  if #list > 10 then table.remove(list, 1) end
+  return cjson.encode(list)
+end
+-- end
 local function next_ms()
   local deadline = redis.call('ZRANGE', reserved, 0, 0, 'WITHSCORES')[2]
   return deadline and math.max(0, math.ceil(deadline - now_ms)) or -1
 end
 local ids = redis.call('ZRANGEBYSCORE', reserved, '-inf', now_ms, 'LIMIT', 0, limit)
+-- block: note, forget
 local function note(...) -- bookkeeping never fails the verb; what failed is counted
   local reply = redis.pcall(...)
   if type(reply) == 'table' and reply.err then redis.pcall('HINCRBY', meta, 'unnoted', 1) end
@@ -56,6 +66,7 @@ local function forget(key, until_ms, most, batch)
   note('ZREM', key, unpack(old))
   note('HINCRBY', meta, 'forgotten', #old)
 end
+-- end
 local function retain()
   forget(done, now_ms, (tonumber(done_max) or 100000), 10)
   forget(dead, now_ms - (tonumber(dead_ttl) or 2592000000), (tonumber(dead_max) or 100000), 10 + #ids)
@@ -65,13 +76,6 @@ if #ids == 0 then
   return {'empty', next_ms()}
 end
 
-local function failed(id, start, worker, why) -- the history of a job with one more failure
-  local ok, list = pcall(cjson.decode, redis.call('HGET', errors, id) or '[]')
-  if not ok or type(list) ~= 'table' or #list == 0 then list = {} end -- also one that is no list
-  list[#list + 1] = {start, now_ms, worker, string.sub(why, 1, 2000)}
-  if #list > 10 then table.remove(list, 1) end
-  return cjson.encode(list)
-end
 local records, lines = redis.call('HMGET', jobs, unpack(ids)), redis.call('HMGET', attempts, unpack(ids))
 local back, deaths, new_lines, reasons = {}, {}, {}, {}
 for i, id in ipairs(ids) do
@@ -97,12 +101,14 @@ if #back > 0 then redis.call('ZADD', ready, unpack(back)) end
 if #deaths > 0 then redis.call('ZADD', dead, unpack(deaths)) end
 redis.call('ZREM', reserved, unpack(ids))
 
+-- block: minute
 local minute = now_ms - now_ms % 60000
 if minute > (tonumber(last_minute) or 0) then
   note('HSET', meta, 'minute', minute)
   local counters = redis.pcall('HGETALL', meta)
   if #counters < 400 then note('XADD', minutes, 'MAXLEN', '~', 1440, minute .. '-0', unpack(counters)) end
 end
+-- end
 note('HINCRBY', meta, 'expired', #ids)
 if #deaths > 0 then note('HINCRBY', meta, 'dead', #deaths / 2) end
 pcall(retain)

@@ -1,4 +1,4 @@
--- Report that jobs failed: each is tried again after its backoff, or dies when its attempts are used up.
+-- Reject leased jobs, which failed: each is tried again after its backoff, or dies when its attempts are used up.
 --
 -- The wait is half of min(cap, base * 2^(attempt - 1)) plus a part of the other half that the token decides, so it is
 -- spread without a random source. A job whose cancellation was asked for dies, whatever attempts it has left.
@@ -21,27 +21,22 @@
 --          final?     bool   no further attempt
 --          delay_ms?  int    wait this long instead of the backoff
 --          each       (id bytes, token str, error? bytes)
--- returns each  moved  (place str)  failed
+-- returns each  moved  (place str)  rejected
 --               stale  this lease is over; somebody else may hold the job
 --               gone   no such job
 local scheduled, reserved, dead, jobs, bodies, attempts, errors, meta, events, minutes, wake =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
-local clock = redis.call('TIME')
-local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local final, delay_ms = ARGV[2] == '1', tonumber(ARGV[3])
 local version, max_default, base_default, cap_default, dead_max, dead_ttl, watch, last_minute = unpack(redis.call(
   'HMGET', meta, 'version', 'max_attempts', 'backoff_ms', 'backoff_cap_ms', 'dead_max', 'dead_ttl_ms', 'events', 'minute'))
 for _, key in ipairs({scheduled, reserved, dead, wake}) do redis.call('ZCARD', key) end
 for _, key in ipairs({bodies, errors}) do redis.call('HLEN', key) end
 for _, key in ipairs({events, minutes}) do redis.call('XLEN', key) end
+-- block: opening, failed
+local clock = redis.call('TIME')
+local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 if tonumber(version or 1) ~= 1 then
   return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1; nothing was changed')
-end
-if #ARGV < 6 or #ARGV > 3003 or #ARGV % 3 ~= 0 then
-  return redis.error_reply('ERR a batch has 1 to 1000 rows of id, token and error; nothing was changed')
-end
-if string.find(ARGV[1] .. ARGV[3], '%D') or #ARGV[1] > 13 or #ARGV[3] > 13 then
-  return redis.error_reply('ERR delay_ms and now_ms are whole numbers, not negative; nothing was changed')
 end
 local function failed(id, start, worker, why) -- the history of a job with one more failure
   local ok, list = pcall(cjson.decode, redis.call('HGET', errors, id) or '[]')
@@ -49,6 +44,13 @@ local function failed(id, start, worker, why) -- the history of a job with one m
   list[#list + 1] = {start, now_ms, worker, string.sub(why, 1, 2000)}
   if #list > 10 then table.remove(list, 1) end
   return cjson.encode(list)
+end
+-- end
+if #ARGV < 6 or #ARGV > 3003 or #ARGV % 3 ~= 0 then
+  return redis.error_reply('ERR a batch has 1 to 1000 rows of id, token and error; nothing was changed')
+end
+if string.find(ARGV[1] .. ARGV[3], '%D') or #ARGV[1] > 13 or #ARGV[3] > 13 then
+  return redis.error_reply('ERR delay_ms and now_ms are whole numbers, not negative; nothing was changed')
 end
 local words, retries, deaths, lines, reasons, left, seen, soonest = {}, {}, {}, {}, {}, {}, {}, math.huge
 for at = 4, #ARGV, 3 do
@@ -84,6 +86,7 @@ if #retries > 0 then redis.call('ZADD', scheduled, unpack(retries)) end
 if #deaths > 0 then redis.call('ZADD', dead, unpack(deaths)) end
 redis.call('ZREM', reserved, unpack(left))
 
+-- block: note, forget, minute
 local function note(...) -- bookkeeping never fails the verb; what failed is counted
   local reply = redis.pcall(...)
   if type(reply) == 'table' and reply.err then redis.pcall('HINCRBY', meta, 'unnoted', 1) end
@@ -103,6 +106,7 @@ if minute > (tonumber(last_minute) or 0) then
   local counters = redis.pcall('HGETALL', meta)
   if #counters < 400 then note('XADD', minutes, 'MAXLEN', '~', 1440, minute .. '-0', unpack(counters)) end
 end
+-- end
 note('HINCRBY', meta, 'rejected', #left)
 if #deaths > 0 then
   note('HINCRBY', meta, 'dead', #deaths / 2)

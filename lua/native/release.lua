@@ -1,4 +1,4 @@
--- Give leased jobs back unharmed: to their old position in ready, or to scheduled after a delay.
+-- Release leased jobs unharmed: to their old position in ready, or to scheduled after a delay.
 --
 -- The attempt is given back too.
 --
@@ -16,21 +16,23 @@
 -- ARGV     now_ms?    int    a test's clock; the server's when empty
 --          delay_ms?  int    not before so many milliseconds
 --          each       (id bytes, token str)
--- returns each  moved  (place str)  given back
+-- returns each  moved  (place str)  released
 --               stale  this lease is over; somebody else may hold the job
 --               gone   no such job
 local scheduled, ready, reserved, jobs, attempts, meta, events, minutes, wake =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
-local clock = redis.call('TIME')
-local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local delay_ms = tonumber(ARGV[2]) or 0
 local version, watch, last_minute = unpack(redis.call('HMGET', meta, 'version', 'events', 'minute'))
 for _, key in ipairs({scheduled, ready, reserved, wake}) do redis.call('ZCARD', key) end
 for _, key in ipairs({jobs, attempts}) do redis.call('HLEN', key) end
 for _, key in ipairs({events, minutes}) do redis.call('XLEN', key) end
+-- block: opening
+local clock = redis.call('TIME')
+local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 if tonumber(version or 1) ~= 1 then
   return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1; nothing was changed')
 end
+-- end
 if #ARGV < 4 or #ARGV > 2002 or #ARGV % 2 == 1 then
   return redis.error_reply('ERR a batch has 1 to 1000 rows of id and token; nothing was changed')
 end
@@ -60,6 +62,7 @@ redis.call('HSET', attempts, unpack(lines))
 redis.call('ZADD', place == 'ready' and ready or scheduled, unpack(back))
 redis.call('ZREM', reserved, unpack(left))
 
+-- block: note, minute
 local function note(...) -- bookkeeping never fails the verb; what failed is counted
   local reply = redis.pcall(...)
   if type(reply) == 'table' and reply.err then redis.pcall('HINCRBY', meta, 'unnoted', 1) end
@@ -70,6 +73,7 @@ if minute > (tonumber(last_minute) or 0) then
   local counters = redis.pcall('HGETALL', meta)
   if #counters < 400 then note('XADD', minutes, 'MAXLEN', '~', 1440, minute .. '-0', unpack(counters)) end
 end
+-- end
 note('HINCRBY', meta, 'released', #left)
 if place == 'ready' or due < tonumber(head[2] or math.huge) then note('ZADD', wake, 0, 'wake') end
 if watch == 'on' or (tonumber(watch) or 0) > now_ms then

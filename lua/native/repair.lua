@@ -1,4 +1,4 @@
--- Mend what `check` found, by id: one place for each job, a readable record, no line without an owner.
+-- Repair what `check` found, by id: one place for each job, a readable record, no line without an owner.
 --
 -- Of two places the later one in the net wins. A job in none goes back to ready. A job whose record cannot be read goes to
 -- dead; a place's member without any record is dropped, and so are lines that belong to nobody.
@@ -21,29 +21,27 @@
 --          wake       zset    the marker that blocked consumers wait on
 -- ARGV     now_ms?   int     a test's clock; the server's when empty
 --          each      (id bytes)
--- returns each  moved  (place str)  mended; the place is empty where nothing was left to keep
---               fine   there was nothing to mend
+-- returns each  moved  (place str)  repaired; the place is empty where nothing was left to keep
+--               fine   there was nothing to repair
 --               gone   no such job
 local scheduled, ready, reserved, done, dead, jobs, bodies, attempts, errors, meta, events, minutes, wake =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12], KEYS[13]
-local clock = redis.call('TIME')
-local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local version, seq, watch, last_minute = unpack(redis.call('HMGET', meta, 'version', 'seq', 'events', 'minute'))
 for _, key in ipairs({scheduled, ready, reserved, done, dead, wake}) do redis.call('ZCARD', key) end
 for _, key in ipairs({jobs, bodies, attempts, errors}) do redis.call('HLEN', key) end
 for _, key in ipairs({events, minutes}) do redis.call('XLEN', key) end
+-- block: opening, sequence
+local clock = redis.call('TIME')
+local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 if tonumber(version or 1) ~= 1 then
   return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1; nothing was changed')
 end
 if seq and not string.match(seq, '^%d+$') then
   return redis.error_reply('ERR the field seq of ' .. meta .. ' is not a number; nothing was changed')
 end
+-- end
 if #ARGV < 2 or #ARGV > 1001 then return redis.error_reply('ERR a batch has 1 to 1000 ids; nothing was changed') end
 if #ARGV[1] > 13 or string.find(ARGV[1], '%D') then return redis.error_reply('ERR now_ms is a whole number; nothing was changed') end
-local function note(...) -- bookkeeping never fails the verb; what failed is counted
-  local reply = redis.pcall(...)
-  if type(reply) == 'table' and reply.err then redis.pcall('HINCRBY', meta, 'unnoted', 1) end
-end
 local order = {{'dead', dead}, {'done', done}, {'reserved', reserved}, {'ready', ready}, {'scheduled', scheduled}}
 local words, mended, next_seq = {}, {}, tonumber(seq or 0)
 redis.call('ZREM', ready, '') -- frees nothing: this goes on over maxmemory
@@ -88,12 +86,18 @@ for at = 2, #ARGV do
 end
 if #mended == 0 then return words end
 
+-- block: note, minute
+local function note(...) -- bookkeeping never fails the verb; what failed is counted
+  local reply = redis.pcall(...)
+  if type(reply) == 'table' and reply.err then redis.pcall('HINCRBY', meta, 'unnoted', 1) end
+end
 local minute = now_ms - now_ms % 60000
 if minute > (tonumber(last_minute) or 0) then
   note('HSET', meta, 'minute', minute)
   local counters = redis.pcall('HGETALL', meta)
   if #counters < 400 then note('XADD', minutes, 'MAXLEN', '~', 1440, minute .. '-0', unpack(counters)) end
 end
+-- end
 note('HINCRBY', meta, 'repaired', #mended)
 note('ZADD', wake, 0, 'wake')
 if watch == 'on' or (tonumber(watch) or 0) > now_ms then

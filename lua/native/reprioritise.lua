@@ -1,4 +1,4 @@
--- Give scheduled or ready jobs another priority; inside it they keep the order in which they arrived.
+-- Reprioritise scheduled or ready jobs; inside the new priority they keep the order in which they arrived.
 --
 -- writes   ready attempts meta events minutes
 -- KEYS     scheduled  zset    id by due (ms)
@@ -19,26 +19,28 @@
 --               gone         no such job
 local scheduled, ready, reserved, done, dead, jobs, attempts, meta, events, minutes =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
-local clock = redis.call('TIME')
-local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local priority = tonumber(ARGV[2])
 local version, watch, last_minute = unpack(redis.call('HMGET', meta, 'version', 'events', 'minute'))
 for _, key in ipairs({scheduled, ready, reserved, done, dead}) do redis.call('ZCARD', key) end
 for _, key in ipairs({jobs, attempts}) do redis.call('HLEN', key) end
 for _, key in ipairs({events, minutes}) do redis.call('XLEN', key) end
+-- block: opening, place_of
+local clock = redis.call('TIME')
+local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 if tonumber(version or 1) ~= 1 then
   return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1; nothing was changed')
-end
-if #ARGV < 3 or #ARGV > 1002 then return redis.error_reply('ERR a batch has 1 to 1000 ids; nothing was changed') end
-if #ARGV[1] > 13 or string.find(ARGV[1], '%D') then return redis.error_reply('ERR now_ms is a whole number; nothing was changed') end
-if not string.match(ARGV[2], '^%-?%d+$') or priority < -4096 or priority > 4095 then
-  return redis.error_reply('ERR priority is a whole number from -4096 to 4095; nothing was changed')
 end
 local places = {scheduled = scheduled, ready = ready, reserved = reserved, done = done, dead = dead}
 local function place_of(id)
   for name, key in pairs(places) do
     if redis.call('ZSCORE', key, id) then return name end
   end
+end
+-- end
+if #ARGV < 3 or #ARGV > 1002 then return redis.error_reply('ERR a batch has 1 to 1000 ids; nothing was changed') end
+if #ARGV[1] > 13 or string.find(ARGV[1], '%D') then return redis.error_reply('ERR now_ms is a whole number; nothing was changed') end
+if not string.match(ARGV[2], '^%-?%d+$') or priority < -4096 or priority > 4095 then
+  return redis.error_reply('ERR priority is a whole number from -4096 to 4095; nothing was changed')
 end
 local words, scores, lines, changed = {}, {}, {}, {}
 for at = 3, #ARGV do
@@ -68,6 +70,7 @@ redis.call('ZREM', ready, '') -- frees nothing: a drain may go on over maxmemory
 redis.call('HSET', attempts, unpack(lines))
 if #scores > 0 then redis.call('ZADD', ready, unpack(scores)) end
 
+-- block: note, minute
 local function note(...) -- bookkeeping never fails the verb; what failed is counted
   local reply = redis.pcall(...)
   if type(reply) == 'table' and reply.err then redis.pcall('HINCRBY', meta, 'unnoted', 1) end
@@ -78,6 +81,7 @@ if minute > (tonumber(last_minute) or 0) then
   local counters = redis.pcall('HGETALL', meta)
   if #counters < 400 then note('XADD', minutes, 'MAXLEN', '~', 1440, minute .. '-0', unpack(counters)) end
 end
+-- end
 note('HINCRBY', meta, 'reprioritised', #changed)
 if watch == 'on' or (tonumber(watch) or 0) > now_ms then
   for _, id in ipairs(changed) do note('XADD', events, 'MAXLEN', '~', 10000, '*', 'verb', 'reprioritise', 'id', id) end

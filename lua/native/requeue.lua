@@ -1,4 +1,4 @@
--- Run dead jobs again, or done ones whose body was kept.
+-- Requeue dead jobs, or done ones whose body was kept: they run again.
 --
 -- moves    dead done -> ready
 -- writes   attempts meta events minutes wake
@@ -17,33 +17,35 @@
 -- ARGV     now_ms?        int    a test's clock; the server's when empty
 --          keep_attempts? bool   count on from where they were, instead of from 0
 --          each           (id bytes)
--- returns each  moved        ready again
+-- returns each  moved        requeued
 --               wrong_place  (place str)  it is neither dead nor done
 --               bodyless     its body was not kept, it cannot run again
 --               gone         no such job
 local scheduled, ready, reserved, done, dead, jobs, bodies, attempts, meta, events, minutes, wake =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
-local clock = redis.call('TIME')
-local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local keep_attempts = ARGV[2] == '1'
 local version, seq, watch, last_minute = unpack(redis.call('HMGET', meta, 'version', 'seq', 'events', 'minute'))
 for _, key in ipairs({scheduled, ready, reserved, done, dead, wake}) do redis.call('ZCARD', key) end
 for _, key in ipairs({jobs, bodies, attempts}) do redis.call('HLEN', key) end
 for _, key in ipairs({events, minutes}) do redis.call('XLEN', key) end
+-- block: opening, sequence, place_of
+local clock = redis.call('TIME')
+local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 if tonumber(version or 1) ~= 1 then
   return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1; nothing was changed')
 end
 if seq and not string.match(seq, '^%d+$') then
   return redis.error_reply('ERR the field seq of ' .. meta .. ' is not a number; nothing was changed')
 end
-if #ARGV < 3 or #ARGV > 1002 then return redis.error_reply('ERR a batch has 1 to 1000 ids; nothing was changed') end
-if #ARGV[1] > 13 or string.find(ARGV[1], '%D') then return redis.error_reply('ERR now_ms is a whole number; nothing was changed') end
 local places = {scheduled = scheduled, ready = ready, reserved = reserved, done = done, dead = dead}
 local function place_of(id)
   for name, key in pairs(places) do
     if redis.call('ZSCORE', key, id) then return name end
   end
 end
+-- end
+if #ARGV < 3 or #ARGV > 1002 then return redis.error_reply('ERR a batch has 1 to 1000 ids; nothing was changed') end
+if #ARGV[1] > 13 or string.find(ARGV[1], '%D') then return redis.error_reply('ERR now_ms is a whole number; nothing was changed') end
 local words, arrivals, lines, seen, next_seq = {}, {}, {}, {}, tonumber(seq or 0)
 local leaves = {done = {}, dead = {}}
 for at = 3, #ARGV do
@@ -74,6 +76,7 @@ for place, ids in pairs(leaves) do
   if #ids > 0 then redis.call('ZREM', places[place], unpack(ids)) end
 end
 
+-- block: note, minute
 local function note(...) -- bookkeeping never fails the verb; what failed is counted
   local reply = redis.pcall(...)
   if type(reply) == 'table' and reply.err then redis.pcall('HINCRBY', meta, 'unnoted', 1) end
@@ -84,6 +87,7 @@ if minute > (tonumber(last_minute) or 0) then
   local counters = redis.pcall('HGETALL', meta)
   if #counters < 400 then note('XADD', minutes, 'MAXLEN', '~', 1440, minute .. '-0', unpack(counters)) end
 end
+-- end
 note('HINCRBY', meta, 'requeued', #arrivals / 2)
 note('ZADD', wake, 0, 'wake')
 if watch == 'on' or (tonumber(watch) or 0) > now_ms then

@@ -1,4 +1,4 @@
--- Give scheduled or ready jobs another due time; one that is already over makes them ready.
+-- Reschedule scheduled or ready jobs: give them another due time; one that is already over makes them ready.
 --
 -- moves    scheduled ready -> scheduled | ready
 -- writes   attempts meta events minutes wake
@@ -22,30 +22,32 @@
 --               gone         no such job
 local scheduled, ready, reserved, done, dead, jobs, attempts, meta, events, minutes, wake =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
-local clock = redis.call('TIME')
-local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local due_ms, delay_ms = tonumber(ARGV[2]), tonumber(ARGV[3])
 local version, seq, watch, last_minute = unpack(redis.call('HMGET', meta, 'version', 'seq', 'events', 'minute'))
 for _, key in ipairs({scheduled, ready, reserved, done, dead, wake}) do redis.call('ZCARD', key) end
 for _, key in ipairs({jobs, attempts}) do redis.call('HLEN', key) end
 for _, key in ipairs({events, minutes}) do redis.call('XLEN', key) end
+-- block: opening, sequence, place_of
+local clock = redis.call('TIME')
+local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 if tonumber(version or 1) ~= 1 then
   return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1; nothing was changed')
 end
 if seq and not string.match(seq, '^%d+$') then
   return redis.error_reply('ERR the field seq of ' .. meta .. ' is not a number; nothing was changed')
 end
-if #ARGV < 4 or #ARGV > 1003 then return redis.error_reply('ERR a batch has 1 to 1000 ids; nothing was changed') end
-local due = delay_ms and now_ms + delay_ms or due_ms
-if string.find(ARGV[1] .. ARGV[2] .. ARGV[3], '%D') or math.max(#ARGV[1], #ARGV[2], #ARGV[3]) > 13
-  or not due or due > 9007199254740 then
-  return redis.error_reply('ERR give due_ms or delay_ms, whole numbers, not negative; nothing was changed')
-end
 local places = {scheduled = scheduled, ready = ready, reserved = reserved, done = done, dead = dead}
 local function place_of(id)
   for name, key in pairs(places) do
     if redis.call('ZSCORE', key, id) then return name end
   end
+end
+-- end
+if #ARGV < 4 or #ARGV > 1003 then return redis.error_reply('ERR a batch has 1 to 1000 ids; nothing was changed') end
+local due = delay_ms and now_ms + delay_ms or due_ms
+if string.find(ARGV[1] .. ARGV[2] .. ARGV[3], '%D') or math.max(#ARGV[1], #ARGV[2], #ARGV[3]) > 13
+  or not due or due > 9007199254740 then
+  return redis.error_reply('ERR give due_ms or delay_ms, whole numbers, not negative; nothing was changed')
 end
 local words, enters, lines, next_seq = {}, {}, {}, tonumber(seq or 0)
 local leaves = {scheduled = {}, ready = {}}
@@ -78,6 +80,7 @@ for place, ids in pairs(leaves) do
   if #ids > 0 then redis.call('ZREM', places[place], unpack(ids)) end
 end
 
+-- block: note, minute
 local function note(...) -- bookkeeping never fails the verb; what failed is counted
   local reply = redis.pcall(...)
   if type(reply) == 'table' and reply.err then redis.pcall('HINCRBY', meta, 'unnoted', 1) end
@@ -88,6 +91,7 @@ if minute > (tonumber(last_minute) or 0) then
   local counters = redis.pcall('HGETALL', meta)
   if #counters < 400 then note('XADD', minutes, 'MAXLEN', '~', 1440, minute .. '-0', unpack(counters)) end
 end
+-- end
 note('HINCRBY', meta, 'rescheduled', #enters / 2)
 if target == 'ready' or due < tonumber(head[2] or math.huge) then note('ZADD', wake, 0, 'wake') end
 if watch == 'on' or (tonumber(watch) or 0) > now_ms then

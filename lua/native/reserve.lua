@@ -27,8 +27,6 @@
 --          paused  (next_ms int)  the queue is paused
 local scheduled, ready, reserved, dead, jobs, bodies, attempts, errors, meta, events, minutes, wake =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
-local clock = redis.call('TIME')
-local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local limit, worker, ttr_ms = tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
 local version, paused, token, ttr_default, max_default, watch, last_minute =
   unpack(redis.call('HMGET', meta, 'version', 'paused', 'token', 'ttr_ms', 'max_attempts', 'events', 'minute'))
@@ -40,9 +38,13 @@ redis.call('HLEN', bodies)
 redis.call('HLEN', errors)
 redis.call('XLEN', events)
 redis.call('XLEN', minutes)
+-- block: opening
+local clock = redis.call('TIME')
+local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 if tonumber(version or 1) ~= 1 then
   return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1; nothing was changed')
 end
+-- end
 if #ARGV < 4 or string.find(ARGV[1] .. ARGV[2], '%D') or #ARGV[1] > 13 or not limit or limit < 1 or limit > 1000 then
   return redis.error_reply('ERR limit is 1 to 1000, now_ms a whole number; nothing was changed')
 end
@@ -104,6 +106,7 @@ if #deaths > 0 then
 end
 redis.call('ZREM', ready, unpack(ids))
 
+-- block: note, minute
 local function note(...) -- bookkeeping never fails the verb; what failed is counted
   local reply = redis.pcall(...)
   if type(reply) == 'table' and reply.err then redis.pcall('HINCRBY', meta, 'unnoted', 1) end
@@ -114,6 +117,7 @@ if minute > (tonumber(last_minute) or 0) then
   local counters = redis.pcall('HGETALL', meta)
   if #counters < 400 then note('XADD', minutes, 'MAXLEN', '~', 1440, minute .. '-0', unpack(counters)) end
 end
+-- end
 note('HINCRBY', meta, 'reserved', #rows)
 if #deaths > 0 then note('HINCRBY', meta, 'dead', #deaths / 2) end
 if not is_woken and (is_more or math.min(due, deadline) - now_ms <= 10000) then note('ZADD', wake, 0, 'wake') end

@@ -1,4 +1,4 @@
--- Put back what `delete` returned, where the id is free.
+-- Restore what `delete` returned, where the id is free.
 --
 -- A job that was reserved comes back to ready, at its old position: its lease is over.
 --
@@ -23,25 +23,27 @@
 --               exists  the id is taken
 local scheduled, ready, reserved, done, dead, jobs, bodies, attempts, errors, meta, events, minutes, wake =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12], KEYS[13]
-local clock = redis.call('TIME')
-local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local version, watch, last_minute = unpack(redis.call('HMGET', meta, 'version', 'events', 'minute'))
 for _, key in ipairs({scheduled, ready, reserved, done, dead, wake}) do redis.call('ZCARD', key) end
 for _, key in ipairs({jobs, bodies, attempts, errors}) do redis.call('HLEN', key) end
 for _, key in ipairs({events, minutes}) do redis.call('XLEN', key) end
+-- block: opening, place_of
+local clock = redis.call('TIME')
+local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 if tonumber(version or 1) ~= 1 then
   return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1; nothing was changed')
 end
-if #ARGV < 8 or #ARGV > 7001 or #ARGV % 7 ~= 1 then
-  return redis.error_reply('ERR a batch has 1 to 1000 rows of 7 columns; nothing was changed')
-end
-if #ARGV[1] > 13 or string.find(ARGV[1], '%D') then return redis.error_reply('ERR now_ms is a whole number; nothing was changed') end
 local places = {scheduled = scheduled, ready = ready, reserved = reserved, done = done, dead = dead}
 local function place_of(id)
   for name, key in pairs(places) do
     if redis.call('ZSCORE', key, id) then return name end
   end
 end
+-- end
+if #ARGV < 8 or #ARGV > 7001 or #ARGV % 7 ~= 1 then
+  return redis.error_reply('ERR a batch has 1 to 1000 rows of 7 columns; nothing was changed')
+end
+if #ARGV[1] > 13 or string.find(ARGV[1], '%D') then return redis.error_reply('ERR now_ms is a whole number; nothing was changed') end
 for at = 2, #ARGV, 7 do
   local id, place, score, record, line = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2]), ARGV[at + 3], ARGV[at + 5]
   local what = (#id < 1 or #id > 512) and 'an id has 1 to 512 bytes'
@@ -53,10 +55,6 @@ for at = 2, #ARGV, 7 do
   if what then return redis.error_reply('ERR row ' .. (at + 5) / 7 .. ': ' .. what .. '; nothing was changed') end
 end
 
-local function note(...) -- bookkeeping never fails the verb; what failed is counted
-  local reply = redis.pcall(...)
-  if type(reply) == 'table' and reply.err then redis.pcall('HINCRBY', meta, 'unnoted', 1) end
-end
 local words, restored, woken = {}, 0, false
 for at = 2, #ARGV, 7 do
   local id, place, score, record, line = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 5]
@@ -78,12 +76,18 @@ for at = 2, #ARGV, 7 do
 end
 if restored == 0 then return words end
 
+-- block: note, minute
+local function note(...) -- bookkeeping never fails the verb; what failed is counted
+  local reply = redis.pcall(...)
+  if type(reply) == 'table' and reply.err then redis.pcall('HINCRBY', meta, 'unnoted', 1) end
+end
 local minute = now_ms - now_ms % 60000
 if minute > (tonumber(last_minute) or 0) then
   note('HSET', meta, 'minute', minute)
   local counters = redis.pcall('HGETALL', meta)
   if #counters < 400 then note('XADD', minutes, 'MAXLEN', '~', 1440, minute .. '-0', unpack(counters)) end
 end
+-- end
 note('HINCRBY', meta, 'restored', restored)
 if woken then note('ZADD', wake, 0, 'wake') end
 if watch == 'on' or (tonumber(watch) or 0) > now_ms then

@@ -1,4 +1,4 @@
--- Put jobs back as they were before a verb moved or changed them, where they still are as that verb left them.
+-- Revert jobs to what they were before a verb moved or changed them, where nothing changed them since.
 --
 -- A job that was reserved comes back to ready, at its old position: its lease is over. What was deleted comes back by `restore`.
 --
@@ -17,30 +17,32 @@
 --          wake       zset    the marker that blocked consumers wait on
 -- ARGV     now_ms?   int     a test's clock; the server's when empty
 --          each      (id bytes, left str, known? bytes, place str, score str, line? bytes, errors? bytes)
--- returns each  moved    (place str)  put back
+-- returns each  moved    (place str)  reverted
 --               changed  (place str)  it changed since
 --               gone     no such job
 local scheduled, ready, reserved, done, dead, attempts, errors, meta, events, minutes, wake =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
-local clock = redis.call('TIME')
-local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local version, watch, last_minute = unpack(redis.call('HMGET', meta, 'version', 'events', 'minute'))
 for _, key in ipairs({scheduled, ready, reserved, done, dead, wake}) do redis.call('ZCARD', key) end
 for _, key in ipairs({attempts, errors}) do redis.call('HLEN', key) end
 for _, key in ipairs({events, minutes}) do redis.call('XLEN', key) end
+-- block: opening, place_of
+local clock = redis.call('TIME')
+local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 if tonumber(version or 1) ~= 1 then
   return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1; nothing was changed')
 end
-if #ARGV < 8 or #ARGV > 7001 or #ARGV % 7 ~= 1 then
-  return redis.error_reply('ERR a batch has 1 to 1000 rows of 7 columns; nothing was changed')
-end
-if #ARGV[1] > 13 or string.find(ARGV[1], '%D') then return redis.error_reply('ERR now_ms is a whole number; nothing was changed') end
 local places = {scheduled = scheduled, ready = ready, reserved = reserved, done = done, dead = dead}
 local function place_of(id)
   for name, key in pairs(places) do
     if redis.call('ZSCORE', key, id) then return name end
   end
 end
+-- end
+if #ARGV < 8 or #ARGV > 7001 or #ARGV % 7 ~= 1 then
+  return redis.error_reply('ERR a batch has 1 to 1000 rows of 7 columns; nothing was changed')
+end
+if #ARGV[1] > 13 or string.find(ARGV[1], '%D') then return redis.error_reply('ERR now_ms is a whole number; nothing was changed') end
 local words, back, seen = {}, {}, {}
 for at = 2, #ARGV, 7 do
   local id, left, place, score, line = ARGV[at], ARGV[at + 1], ARGV[at + 3], tonumber(ARGV[at + 4]), ARGV[at + 5]
@@ -77,6 +79,7 @@ for _, row in ipairs(back) do
   woken = woken or row.place == 'ready' or row.place == 'scheduled'
 end
 
+-- block: note, minute
 local function note(...) -- bookkeeping never fails the verb; what failed is counted
   local reply = redis.pcall(...)
   if type(reply) == 'table' and reply.err then redis.pcall('HINCRBY', meta, 'unnoted', 1) end
@@ -87,6 +90,7 @@ if minute > (tonumber(last_minute) or 0) then
   local counters = redis.pcall('HGETALL', meta)
   if #counters < 400 then note('XADD', minutes, 'MAXLEN', '~', 1440, minute .. '-0', unpack(counters)) end
 end
+-- end
 note('HINCRBY', meta, 'reverted', #back)
 if woken then note('ZADD', wake, 0, 'wake') end
 if watch == 'on' or (tonumber(watch) or 0) > now_ms then

@@ -1,4 +1,4 @@
--- Every worker of a queue with its line: last beat, ttl, order, started, pid, host, job.
+-- Workers of a queue, each with its line: last beat, ttl, order, started, pid, host, job.
 --
 -- KEYS     workers    hash    worker lines by name
 -- returns  roster  rows (worker bytes, line bytes)  workers

@@ -1,10 +1,10 @@
--- Finish jobs that their consumer holds.
+-- Ack jobs that their consumer holds: it has finished them.
 --
 -- moves    processing ->
 -- derived  orizuru:consumers:<worker>:processing
 -- KEYS     consumers (processing)  set  names of registered consumers
 -- ARGV     each  (member bytes, worker bytes)
--- returns each  moved  finished
+-- returns each  moved  acked
 --               gone   that consumer does not hold it
 local consumers = KEYS[1]
 redis.call('SCARD', consumers)

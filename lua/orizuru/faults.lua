@@ -25,15 +25,18 @@ end
 local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local silent_ms = tonumber(ARGV[2])
+local asked_from = 3
+-- block: consumers
 local names, seen = {}, {}
 local function add(name)
   if not seen[name] and #names < 1000 then names[#names + 1], seen[name] = name, true end
 end
-for i = 3, #ARGV do add(ARGV[i]) end
+for i = asked_from, #ARGV do add(ARGV[i]) end
 for _, name in ipairs(redis.call('SSCAN', consumers, 0, 'COUNT', 1000)[2]) do add(name) end
 local beats = redis.call('HSCAN', heartbeats, 0, 'COUNT', 1000)[2]
 for i = 1, #beats, 2 do add(beats[i]) end
 table.sort(names)
+-- end
 
 -- MessagePack by its first byte: bytes of data, bytes of a length, bytes of a number of elements
 local data = {[0xc0] = 0, [0xc2] = 0, [0xc3] = 0, [0xca] = 4, [0xcb] = 8, [0xcc] = 1, [0xcd] = 2, [0xce] = 4, [0xcf] = 8,

@@ -33,15 +33,18 @@ end
 if not silent_ms or not offset or not body_bytes or not limit or limit < 1 or limit > 1000 then
   return redis.error_reply('ERR silent_ms, offset and body_bytes are whole numbers, limit is 1 to 1000')
 end
+local asked_from = 7
+-- block: consumers
 local names, seen = {}, {}
 local function add(name)
   if not seen[name] and #names < 1000 then names[#names + 1], seen[name] = name, true end
 end
-for i = 7, #ARGV do add(ARGV[i]) end
+for i = asked_from, #ARGV do add(ARGV[i]) end
 for _, name in ipairs(redis.call('SSCAN', consumers, 0, 'COUNT', 1000)[2]) do add(name) end
 local beats = redis.call('HSCAN', heartbeats, 0, 'COUNT', 1000)[2]
 for i = 1, #beats, 2 do add(beats[i]) end
 table.sort(names)
+-- end
 if place == 'source' then names = {''} end
 
 local function instants(name) -- of the last beat, and of the deadline

@@ -1,10 +1,10 @@
--- Take the next jobs for good, without a second try.
+-- Pull the next jobs out of the queue, with no lease and no second try.
 --
 -- moves    source ->
 -- KEYS     source   list  ready jobs, the next one last
 -- ARGV     now_ms?  int   a test's clock; the server's when empty
 --          limit    int   how many at most, 1 to 1000
--- returns  moved  (now_ms int)  rows (head bytes, size int, tail bytes, worker bytes, beat_ms int, deadline_ms int)  taken
+-- returns  moved  (now_ms int)  rows (head bytes, size int, tail bytes, worker bytes, beat_ms int, deadline_ms int)  pulled
 --          empty  nothing is ready
 local source = KEYS[1]
 for _, at in ipairs({1, 2}) do

@@ -1,4 +1,4 @@
--- Put jobs aside that their consumer holds: to what it did not ack.
+-- Reject jobs that their consumer holds: move them to its list of jobs that were not acked.
 --
 -- A job that the consumer does not hold any more is left alone; the original pushes it all the same, and twice is two jobs.
 --

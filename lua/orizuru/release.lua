@@ -1,11 +1,11 @@
--- Give jobs back that their consumer holds: they are the next ones.
+-- Release jobs that their consumer holds: they are the next ones.
 --
 -- moves    processing -> source
 -- derived  orizuru:consumers:<worker>:processing
 -- KEYS     source                  list  ready jobs, the next one last
 --          consumers (processing)  set   names of registered consumers
 -- ARGV     each  (member bytes, worker bytes)
--- returns each  moved  given back
+-- returns each  moved  released
 --               gone   that consumer does not hold it
 local source, consumers = KEYS[1], KEYS[2]
 redis.call('LLEN', source)

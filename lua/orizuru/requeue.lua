@@ -1,4 +1,4 @@
--- Run rejected jobs again: behind those that wait in the source.
+-- Requeue rejected jobs behind those that wait in the source: they run again.
 --
 -- This is the original's garbage collector as its README describes it. Its code moves them to the consumer's processing list,
 -- which nobody reads again.

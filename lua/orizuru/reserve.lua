@@ -1,4 +1,4 @@
--- Take the next jobs for a consumer, which holds them until it acks, rejects or falls silent.
+-- Lease the next jobs to a consumer, which holds them until it acks, rejects or falls silent.
 --
 -- As BRPOPLPUSH does, for several at once. The consumer is registered and beats, so that its jobs come back when it dies: a
 -- consumer of the original leaves both to its programmer.

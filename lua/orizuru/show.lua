@@ -25,15 +25,18 @@ local silent_ms, head, size, tail, body_bytes = tonumber(ARGV[2]), ARGV[3], tonu
 if not silent_ms or not size or not body_bytes then
   return redis.error_reply('ERR silent_ms, size and body_bytes are whole numbers')
 end
+local asked_from = 7
+-- block: consumers
 local names, seen = {}, {}
 local function add(name)
   if not seen[name] and #names < 1000 then names[#names + 1], seen[name] = name, true end
 end
-for i = 7, #ARGV do add(ARGV[i]) end
+for i = asked_from, #ARGV do add(ARGV[i]) end
 for _, name in ipairs(redis.call('SSCAN', consumers, 0, 'COUNT', 1000)[2]) do add(name) end
 local beats = redis.call('HSCAN', heartbeats, 0, 'COUNT', 1000)[2]
 for i = 1, #beats, 2 do add(beats[i]) end
 table.sort(names)
+-- end
 
 local function look(key)
   local length = redis.pcall('LLEN', key)

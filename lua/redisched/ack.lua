@@ -1,4 +1,4 @@
--- Finish jobs that their worker holds: their bodies are deleted, as the servers of this system do.
+-- Ack jobs that their worker holds: their bodies are deleted, as the servers of this system do.
 --
 -- A job of that id which was put again meanwhile keeps its body and stays queued.
 --
@@ -9,7 +9,7 @@
 --          reserved (reserved expired)  zset  id by lease deadline
 --          expiries                     zset  id by leases that rqtui saw expire
 -- ARGV     each     (id bytes, token str)
--- returns each  moved  finished
+-- returns each  moved  acked
 --               stale  this lease is over: the job is queued again, or somebody else holds it
 --               gone   no such job
 local jobs, queued, reserved, expiries = KEYS[1], KEYS[2], KEYS[3], KEYS[4]

@@ -1,4 +1,4 @@
--- Remove jobs by id from wherever they are, with their bodies; also ids without a body and bodies without a place.
+-- Delete jobs by id wherever they are, with their bodies; also ids without a body and bodies without a place.
 --
 -- A job under a lease that is not over needs force; its worker's later answer is then `gone`.
 --

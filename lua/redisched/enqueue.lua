@@ -1,4 +1,4 @@
--- Put new jobs, due now or later; a known id is left as it is.
+-- Enqueue new jobs, due now or later; a known id is left as it is.
 --
 -- Known is an id that is queued, reserved, or has a body. Without a unit of the option, it is that of the topic's scores.
 --
@@ -11,7 +11,7 @@
 -- ARGV     now_ms?  int  a test's clock; the server's when empty
 --          unit     str  ms, s or auto
 --          each     (id bytes, body bytes, delay_ms? int, due_ms? int)
--- returns each  moved   put
+-- returns each  moved   enqueued
 --               exists  a job of that id is there; nothing was changed
 local jobs, queued, reserved, expiries = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local clock = redis.call('TIME')

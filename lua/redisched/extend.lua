@@ -1,4 +1,4 @@
--- Move the deadline of leases: a worker says that it is still at it. The lease has another token from then on.
+-- Extend leases: move their deadline, since the worker is still at work. The lease has another token from then on.
 --
 -- writes   reserved
 -- KEYS     queued    zset  id by due
@@ -7,7 +7,7 @@
 --          ttr_ms?   int  how long from now; a minute when empty
 --          unit      str  ms, s or auto
 --          each      (id bytes, token str)
--- returns each  extended  (token str, deadline_ms int)  the deadline moved
+-- returns each  extended  (token str, deadline_ms int)  extended
 --               stale     this lease is over: the job is queued again, or somebody else holds it
 --               gone      no such job
 local queued, reserved = KEYS[1], KEYS[2]
@@ -20,12 +20,14 @@ if #ARGV < 5 or #ARGV > 2003 or #ARGV % 2 == 0 or #ARGV[1] > 13 or string.find(A
   or ttr_ms < 1 or ttr_ms > 31536000000 or not ({ms = 1, s = 1, auto = 1})[unit] then
   return redis.error_reply('ERR a batch has 1 to 1000 rows of id and token, ttr_ms is at least 1 and at most a year, the unit ms, s or auto; nothing was changed')
 end
+-- block: is_ms
 local has_ms = redis.call('ZCOUNT', queued, MS, '(9e15') + redis.call('ZCOUNT', reserved, MS, '(9e15') > 0
 local function is_ms(score) -- a score below 10^8, or beyond all time, tells no unit: then that of the others
   if unit ~= 'auto' then return unit == 'ms' end
   if score < 1e8 or score > 9e15 then return has_ms end
   return score >= 1e11
 end
+-- end
 local deadline_ms = now_ms + ttr_ms + (clock[2] % 999 + 1) / 1000
 local words, later, seen = {}, {}, {}
 for at = 4, #ARGV, 2 do

@@ -1,4 +1,4 @@
--- Look for what this system's own programs do wrong: a thousand ids, at most.
+-- Find what this system's own programs do wrong: a thousand ids, at most.
 --
 -- Ids without a body gather at the head, where nobody can take them; bodies are looked at by chance. `number` is how many
 -- were met, or how many there are at least; `other` the second number of a sentence. Behind a colon in `kind` stands which words

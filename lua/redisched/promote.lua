@@ -1,4 +1,4 @@
--- Make queued jobs due now.
+-- Promote queued jobs: make them due now.
 --
 -- moves    queued -> due
 -- KEYS     queued (queued due)          zset  id by due
@@ -6,7 +6,7 @@
 -- ARGV     now_ms?  int  a test's clock; the server's when empty
 --          unit     str  ms, s or auto
 --          each     (id bytes)
--- returns each  moved        due now
+-- returns each  moved        promoted
 --               wrong_place  it is due already, or a worker holds it
 --               gone         no such job
 local queued, reserved = KEYS[1], KEYS[2]

@@ -1,4 +1,4 @@
--- Take due jobs for good, those that are due for longest first: no lease, no second try.
+-- Pull due jobs out of the queue, those that are due for longest first: no lease, no second try.
 --
 -- Ids without a body are passed over and stay where they are. A body that a worker with an earlier lease still needs is kept.
 --
@@ -10,7 +10,7 @@
 --          expiries                     zset  id by leases that rqtui saw expire
 -- ARGV     now_ms?  int  a test's clock; the server's when empty
 --          limit    int  how many at most, 1 to 1000
--- returns  moved  (now_ms int) rows (id bytes, score bytes, bytes int, body bytes, has_body bool, expiries int)  taken
+-- returns  moved  (now_ms int) rows (id bytes, score bytes, bytes int, body bytes, has_body bool, expiries int)  pulled
 --          empty  (next_ms int)  nothing is due
 local jobs, queued, reserved, expiries = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 for _, at in ipairs({1, 2}) do

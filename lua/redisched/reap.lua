@@ -1,4 +1,4 @@
--- Take back expired leases: the jobs are due again. This is what the system's own programs call requeue.
+-- Reap expired leases: the jobs are due again. This is what the system's own programs call requeue.
 --
 -- How often that happened is kept for the thousand ids that it happened to most, so that a job which kills its workers shows; of a
 -- batch the first hundred are noted: a thousand at once are no poison, and noting them took as long as moving them.
@@ -13,7 +13,7 @@
 -- ARGV     now_ms?  int  a test's clock; the server's when empty
 --          limit?   int  how many at most, 1 to 1000; 1000 when empty
 --          unit     str  ms, s or auto
--- returns  moved  (moved int, ready int, dead int, next_ms int)  taken back
+-- returns  moved  (moved int, ready int, dead int, next_ms int)  reaped
 --          empty  (next_ms int)  no lease is over
 local jobs, queued, reserved, expiries = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 for _, at in ipairs({1, 2}) do

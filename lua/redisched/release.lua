@@ -1,4 +1,4 @@
--- Give jobs that a worker holds back to the queue, due now or later.
+-- Release jobs that a worker holds: back to the queue, due now or later.
 --
 -- (The README of this system calls `release` the end of a job; its code does this.)
 --
@@ -9,7 +9,7 @@
 --          delay_ms?  int  not before so long from now
 --          unit       str  ms, s or auto
 --          each       (id bytes, token str)
--- returns each  moved  given back
+-- returns each  moved  released
 --               stale  this lease is over: the job is queued again, or somebody else holds it
 --               gone   no such job
 local queued, reserved = KEYS[1], KEYS[2]
@@ -27,12 +27,14 @@ if #ARGV < 5 or #ARGV > 2003 or #ARGV % 2 == 0 or #ARGV[1] > 13 or string.find(A
   or not ({ms = 1, s = 1, auto = 1})[unit] then
   return redis.error_reply('ERR a batch has 1 to 1000 rows of id and token, now_ms and delay_ms are whole numbers, the unit is ms, s or auto; nothing was changed')
 end
+-- block: is_ms
 local has_ms = redis.call('ZCOUNT', queued, MS, '(9e15') + redis.call('ZCOUNT', reserved, MS, '(9e15') > 0
 local function is_ms(score) -- a score below 10^8, or beyond all time, tells no unit: then that of the others
   if unit ~= 'auto' then return unit == 'ms' end
   if score < 1e8 or score > 9e15 then return has_ms end
   return score >= 1e11
 end
+-- end
 local function due(score) -- whole seconds: the clock of the programs that write seconds
   if is_ms(score) then return string.format('%.0f', now_ms + delay_ms) end
   return string.format('%.0f', delay_ms == 0 and math.floor(now_ms / 1000) or math.ceil((now_ms + delay_ms) / 1000))

@@ -1,4 +1,4 @@
--- Mend jobs that stand nowhere or twice, by id.
+-- Repair jobs that stand nowhere or twice, by id.
 --
 -- A body without a place becomes due now. Of two places the queue stays, so the job runs (again): its lease is over.
 --
@@ -9,8 +9,8 @@
 -- ARGV     now_ms?  int  a test's clock; the server's when empty
 --          unit     str  ms, s or auto
 --          each     (id bytes)
--- returns each  moved  mended
---               fine   there was nothing to mend
+-- returns each  moved  repaired
+--               fine   there was nothing to repair
 --               ghost  it has no body: delete it, or put it again
 --               gone   no such job
 local jobs, queued, reserved = KEYS[1], KEYS[2], KEYS[3]

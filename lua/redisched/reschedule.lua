@@ -1,4 +1,4 @@
--- Give queued jobs another due time; one that is already over makes them due.
+-- Reschedule queued jobs: give them another due time; one that is already over makes them due.
 --
 -- With a unit of the option, it is written in that: this mends a topic that holds both.
 --
@@ -27,12 +27,14 @@ redis.call('ZCARD', reserved)
 if #ARGV < 5 or #ARGV > 1004 or #ARGV[1] > 13 or string.find(ARGV[1], '%D') or due_ms < 0 or not ({ms = 1, s = 1, auto = 1})[unit] then
   return redis.error_reply('ERR a batch has 1 to 1000 ids, now_ms and due_ms are whole numbers, the unit is ms, s or auto; nothing was changed')
 end
+-- block: is_ms
 local has_ms = redis.call('ZCOUNT', queued, MS, '(9e15') + redis.call('ZCOUNT', reserved, MS, '(9e15') > 0
 local function is_ms(score) -- a score below 10^8, or beyond all time, tells no unit: then that of the others
   if unit ~= 'auto' then return unit == 'ms' end
   if score < 1e8 or score > 9e15 then return has_ms end
   return score >= 1e11
 end
+-- end
 local in_s = due_ms <= now_ms and math.floor(due_ms / 1000) or math.ceil(due_ms / 1000)
 local words, dues = {}, {}
 for at = 5, #ARGV do

@@ -1,4 +1,4 @@
--- Take due jobs under a lease, those that are due for longest first.
+-- Lease due jobs to a worker, those that are due for longest first.
 --
 -- The end of the lease is its token; a fraction that no other program writes makes it unique. It is in the unit of the
 -- option, else in that of the job's own due time. Ids without a body are passed over and stay where they are.
@@ -42,12 +42,14 @@ local function due(most) -- of both units, those that are due for longest first
   table.sort(found, function(a, b) return a[3] < b[3] or (a[3] == b[3] and a[4] < b[4]) end)
   return found
 end
+-- block: is_ms
 local has_ms = redis.call('ZCOUNT', queued, MS, '(9e15') + redis.call('ZCOUNT', reserved, MS, '(9e15') > 0
 local function is_ms(score) -- a score below 10^8, or beyond all time, tells no unit: then that of the others
   if unit ~= 'auto' then return unit == 'ms' end
   if score < 1e8 or score > 9e15 then return has_ms end
   return score >= 1e11
 end
+-- end
 local deadline_ms = now_ms + ttr_ms + (clock[2] % 999 + 1) / 1000
 local rows, ids, leases, bytes = {}, {}, {}, 0
 for _, most in ipairs({limit + 50, 10000}) do -- further only where nothing but ids without a body stands in front

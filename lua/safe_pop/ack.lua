@@ -1,4 +1,4 @@
--- Finish jobs that their worker holds: the entry goes, and its data with it.
+-- Ack jobs that their worker holds: the entry goes, and its data with it.
 --
 -- The token is the entry. Where it does not stand, and no other entry of its id does either, a worker of the system is just
 -- between its pop and its push: then the id is marked done, as mark_done does, and the entry is dropped when it comes back. The
@@ -10,7 +10,7 @@
 -- KEYS     entries (in_progress expired)  list  id, or id|unix seconds once handed out
 --          done    set    ids of finished jobs whose entry still stands
 -- ARGV     each (id bytes, token bytes)
--- returns each  moved   finished
+-- returns each  moved   acked
 --               marked  its entry is under way: it is marked as done and will be dropped
 --               done    it was marked as done before
 --               stale   this lease is over; the job waits again, or somebody else holds it
@@ -21,6 +21,7 @@ redis.call('SCARD', done)
 if #ARGV < 2 or #ARGV > 2000 or #ARGV % 2 == 1 then
   return redis.error_reply('ERR a batch has 1 to 1000 rows of id and token; nothing was changed')
 end
+-- block: search
 local reach, indexes, standing = math.floor(200000 / #ARGV), nil, nil
 local function look() -- at both ends: where entries are, and how often an id stands there
   indexes, standing = {}, {}
@@ -31,15 +32,16 @@ local function look() -- at both ends: where entries are, and how often an id st
     end
   end
 end
-local function index_of(entry) -- for many, one look is cheaper than a search each
+local function index_of(entry, rank) -- for many, one look is cheaper than a search each
   if #ARGV > 40 and not indexes then look() end
-  return indexes and indexes[entry] or redis.call('LPOS', entries, entry, 'MAXLEN', reach)
-    or length > reach and redis.call('LPOS', entries, entry, 'RANK', -1, 'MAXLEN', reach)
+  return rank == 1 and indexes and indexes[entry] or redis.call('LPOS', entries, entry, 'RANK', rank, 'MAXLEN', reach)
+    or length > reach and redis.call('LPOS', entries, entry, 'RANK', -rank, 'MAXLEN', reach)
 end
 local function stands(id)
   if not standing then look() end
   return standing[id] or 0
 end
+-- end
 local words, left, marks, seen = {}, {}, {}, {}
 for at = 1, #ARGV, 2 do
   local id, token = ARGV[at], ARGV[at + 1]
@@ -47,7 +49,7 @@ for at = 1, #ARGV, 2 do
   local time = bar and bar > 1 and string.match(token, '^%d+$', bar + 1)
   local is_lease = time and #time < 12
   if is_lease then id = string.sub(token, 1, bar - 1) end
-  local index = is_lease and not seen[token] and index_of(token)
+  local index = is_lease and not seen[token] and index_of(token, 1)
   if index then
     words[#words + 1], seen[token], left[#left + 1] = 'moved', true, {token, index * 2 < length and 1 or -1, id}
   elseif seen[token] then

@@ -1,4 +1,4 @@
--- Remove jobs wherever they stand, with their data.
+-- Delete jobs wherever they stand, with their data.
 --
 -- The entry says which one. What a worker holds needs force; its worker's mark then stays behind. An entry is looked for among
 -- 100 000 at each end for a single job, at least 2500 for many. Data stays while another entry of the id is seen.
@@ -27,6 +27,7 @@ end
 if not timeout_s or string.find(ARGV[1], '%D') or #ARGV[1] > 13 then
   return redis.error_reply('ERR now_ms is a whole number; nothing was changed')
 end
+-- block: search
 local reach, indexes, standing = math.floor(200000 / #ARGV), nil, nil
 local function look() -- at both ends: where entries are, and how often an id stands there
   indexes, standing = {}, {}
@@ -46,6 +47,7 @@ local function stands(id)
   if not standing then look() end
   return standing[id] or 0
 end
+-- end
 local words, left, seen = {}, {}, {}
 for at = 4, #ARGV, 2 do
   local id, member = ARGV[at], ARGV[at + 1]

@@ -1,4 +1,4 @@
--- Put new jobs behind all that wait.
+-- Enqueue new jobs behind all that wait.
 --
 -- With an id, the body stands in `data` for a day, as push_msg has it, and the id in the list. Without one, or where the two are
 -- equal, the body is the entry: a bare push. A done mark of that name is an old one that would swallow the job; it goes.
@@ -10,7 +10,7 @@
 -- KEYS     entries (ready)  list  id, or id|unix seconds once handed out
 --          done       set   ids of finished jobs whose entry still stands
 -- ARGV     each (body bytes, id? str)
--- returns each  moved   put
+-- returns each  moved   enqueued
 --               exists  a job of that id is there
 local entries, done = KEYS[1], KEYS[2]
 local length = redis.call('LLEN', entries)

@@ -1,4 +1,4 @@
--- Move the end of leases: a worker says that it is still at it.
+-- Extend leases: move their end, since the worker is still at work.
 --
 -- The token is the entry, so there is a new one: it comes with the answer. An entry is looked for among 100 000 at each end for a
 -- single job, at least 2500 for many.
@@ -9,7 +9,7 @@
 --          timeout_s  str  seconds after which an entry that was handed out is late
 --          ttr_ms?    int  how long from now, in whole seconds; the timeout when empty
 --          each (id bytes, token bytes)
--- returns each  extended  (token bytes, deadline_ms int)  the end moved; this is the token from now on
+-- returns each  extended  (token bytes, deadline_ms int)  extended; this is the token from now on
 --               stale     this lease is over; the job waits again, or somebody else holds it
 --               gone      no such job
 local entries = KEYS[1]
@@ -25,6 +25,7 @@ if not timeout_s or string.find(ARGV[1] .. ARGV[3], '%D') or #ARGV[1] > 13 or #A
 end
 local stamp = math.floor(now_ms / 1000) + (ttr_ms and math.ceil(ttr_ms / 1000) or timeout_s) - timeout_s
 stamp = math.max(1, stamp)
+-- block: search
 local reach, indexes, standing = math.floor(200000 / #ARGV), nil, nil
 local function look() -- at both ends: where entries are, and how often an id stands there
   indexes, standing = {}, {}
@@ -35,15 +36,16 @@ local function look() -- at both ends: where entries are, and how often an id st
     end
   end
 end
-local function index_of(entry) -- for many, one look is cheaper than a search each
+local function index_of(entry, rank) -- for many, one look is cheaper than a search each
   if #ARGV > 40 and not indexes then look() end
-  return indexes and indexes[entry] or redis.call('LPOS', entries, entry, 'MAXLEN', reach)
-    or length > reach and redis.call('LPOS', entries, entry, 'RANK', -1, 'MAXLEN', reach)
+  return rank == 1 and indexes and indexes[entry] or redis.call('LPOS', entries, entry, 'RANK', rank, 'MAXLEN', reach)
+    or length > reach and redis.call('LPOS', entries, entry, 'RANK', -rank, 'MAXLEN', reach)
 end
 local function stands(id)
   if not standing then look() end
   return standing[id] or 0
 end
+-- end
 local words, new = {}, {}
 for at = 4, #ARGV, 2 do
   local id, token = ARGV[at], ARGV[at + 1]
@@ -51,7 +53,7 @@ for at = 4, #ARGV, 2 do
   local time = bar and bar > 1 and string.match(token, '^%d+$', bar + 1)
   local is_lease = time and #time < 12
   if is_lease then id = string.sub(token, 1, bar - 1) end
-  local index = is_lease and index_of(token)
+  local index = is_lease and index_of(token, 1)
   if index then
     local entry = id .. '|' .. string.format('%.0f', stamp)
     words[#words + 1], new[#new + 1] = {'extended', entry, (stamp + timeout_s + 1) * 1000}, {index, entry}

@@ -1,4 +1,4 @@
--- Look for what goes wrong in a queue of this system: at most 1000 entries (of a longer list, the 500 at each end).
+-- Find what goes wrong in a queue of this system: at most 1000 entries (of a longer list, the 500 at each end).
 --
 -- Done marks are judged only where the whole list was looked at. Data counts as expired where an id is a uuid, as `push_msg`
 -- makes them, and other ids have theirs; what is marked done has none by right.

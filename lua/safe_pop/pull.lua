@@ -1,4 +1,4 @@
--- Take jobs for good: no lease, no second try.
+-- Pull jobs out of the queue: no lease, no second try.
 --
 -- Takes what `reserve` would hand out, and its data with it; looks at the 1000 entries that would be popped next. An entry with a
 -- time whose id is marked done is dropped with its mark.
@@ -11,7 +11,7 @@
 -- ARGV     now_ms?    int   a test's clock; the server's when empty
 --          timeout_s  str   seconds after which an entry that was handed out is late
 --          limit      int   how many at most, 1 to 1000
--- returns  moved  (now_ms int) rows (id bytes, member bytes, size int, time int, bytes int, body bytes)  taken
+-- returns  moved  (now_ms int) rows (id bytes, member bytes, size int, time int, bytes int, body bytes)  pulled
 --          empty  nothing waits
 local entries, done = KEYS[1], KEYS[2]
 for _, at in ipairs({1, 2, 3}) do

@@ -1,4 +1,4 @@
--- Take back expired leases: to the end where they are popped next, since they waited there before.
+-- Reap expired leases: jobs go to the end where they are popped next, since they waited there before.
 --
 -- Without this, the next worker that pops such an entry hands it out again; that may be late, for it stands behind all that waited
 -- when it was handed out. Looks at 4000 entries from `cursor` on, counted from the pop end; `cursor` is 0 when it came
@@ -13,7 +13,7 @@
 --          timeout_s  str   seconds after which an entry that was handed out is late
 --          limit      int   how many at most, 1 to 1000
 --          cursor?    int   where to go on; at the pop end when empty
--- returns  moved  (moved int, ready int, dead int, next_ms int, cursor int)  taken back
+-- returns  moved  (moved int, ready int, dead int, next_ms int, cursor int)  reaped
 --          empty  (next_ms int, cursor int)  no lease is over, so far as was looked
 local entries, done = KEYS[1], KEYS[2]
 for _, at in ipairs({1, 2, 3, 4}) do

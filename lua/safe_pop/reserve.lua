@@ -1,4 +1,4 @@
--- Hand out jobs: those that wait, and those whose lease is over.
+-- Lease jobs to a worker: those that wait, and those whose lease is over.
 --
 -- Looks at the 1000 entries that would be popped next and passes over those in progress. Where that did not bring enough and more
 -- stand behind, they go to the other end as they are, so that the next call sees the rest. A lease is the time at which it would
@@ -16,7 +16,7 @@
 --          timeout_s  str   seconds after which an entry that was handed out is late
 --          limit      int   how many at most, 1 to 1000
 --          ttr_ms?    int   how long the lease lasts, in whole seconds; the timeout when empty
--- returns  moved  (now_ms int) rows (id bytes, member bytes, size int, time int, bytes int, body bytes)  handed out
+-- returns  moved  (now_ms int) rows (id bytes, member bytes, size int, time int, bytes int, body bytes)  leased
 --          empty  (next_ms int)  nothing waits
 local entries, done = KEYS[1], KEYS[2]
 for _, at in ipairs({1, 2, 3, 4}) do

@@ -1,6 +1,6 @@
--- Finish items that a worker holds; their locks are removed.
+-- Ack items that a worker holds; their locks are removed.
 --
--- The token is what the lock says. The original's locks say nothing: with an empty token an item is finished whose lock is
+-- The token is what the lock says. The original's locks say nothing: with an empty token an item is acked whose lock is
 -- empty or gone. A lock that says something else, or a token whose lock is gone, means that the lease is over.
 --
 -- moves    in_progress -> done
@@ -10,8 +10,8 @@
 --          done         set   items that are done
 -- ARGV     prefix       str   before the names of locks
 --          each         (member bytes, token? bytes)
--- returns each  moved       finished
---               done        it was finished before
+-- returns each  moved       acked
+--               done        it was acked before
 --               stale       the lease is over; somebody else may work on it
 --               gone        no such item
 --               wrong_type  the name of its lock is another program's key
@@ -21,6 +21,7 @@ for _, key in ipairs(KEYS) do redis.call('SCARD', key) end
 if #ARGV < 3 or #ARGV > 2001 or #ARGV % 2 == 0 then
   return redis.error_reply('ERR a batch has 1 to 1000 rows of member and token; nothing was changed')
 end
+-- block: lock_of
 local function lock_of(item) -- how long it lasts (-1 for ever, -2 there is none, -3 no lock but another key) and what it says
   local name = prefix .. item .. '-lock'
   local lasts_ms = redis.call('PTTL', name)
@@ -28,6 +29,7 @@ local function lock_of(item) -- how long it lasts (-1 for ever, -2 there is none
   if type(says) ~= 'string' then return -3, '' end
   return lasts_ms, says
 end
+-- end
 local words, left = {}, {}
 for at = 2, #ARGV, 2 do
   local item, token = ARGV[at], ARGV[at + 1]

@@ -1,4 +1,4 @@
--- Remove items from where they are.
+-- Delete items from where they are.
 --
 -- One in progress whose lock still stands needs force, and then a token, if one is given, that is what the lock says; its
 -- worker's ack is then refused, as the lock goes too.
@@ -25,6 +25,7 @@ local places = {todos = todos, in_progress = in_progress, done = done}
 if #ARGV < 5 or #ARGV > 2003 or #ARGV % 2 == 0 or (place ~= '' and not places[place]) then
   return redis.error_reply('ERR place is todos, in_progress, done or empty, a batch has 1 to 1000 rows of member and token; nothing was changed')
 end
+-- block: lock_of
 local function lock_of(item) -- how long it lasts (-1 for ever, -2 there is none, -3 no lock but another key) and what it says
   local name = prefix .. item .. '-lock'
   local lasts_ms = redis.call('PTTL', name)
@@ -32,6 +33,7 @@ local function lock_of(item) -- how long it lasts (-1 for ever, -2 there is none
   if type(says) ~= 'string' then return -3, '' end
   return lasts_ms, says
 end
+-- end
 local words, left = {}, {}
 for at = 4, #ARGV, 2 do
   local item, token, found = ARGV[at], ARGV[at + 1], nil

@@ -1,8 +1,8 @@
--- Add items to do.
+-- Enqueue items to do.
 --
 -- One that stands in any of the three sets is not added: the original's creator would make it run again, or twice at once.
--- Its workers end at an item that is no whole number as `int()` writes it. With `items` auto such ones are refused where the
--- sets hold whole numbers only, as far as about 100 members tell.
+-- Its workers end at an item that is no whole number, and never move one that is not as `int()` writes it. With `items` auto
+-- such ones are refused where the sets hold whole numbers only, as far as about 100 members tell.
 --
 -- moves    -> todos
 -- KEYS     todos        set   items to do
@@ -10,10 +10,10 @@
 --          done         set   items that are done
 -- ARGV     items        str   what items may be: integer, text, or auto
 --          each         (body bytes)
--- returns each  moved    added
+-- returns each  moved    enqueued
 --               exists   it is to do or in progress already
 --               done     it was done before; requeue runs it again
---               refused  no whole number, as the others are: the original's workers would crash on it
+--               refused  no whole number, as the others are: the original's workers would end at it, or never move it
 local todos, in_progress, done = KEYS[1], KEYS[2], KEYS[3]
 local items = ARGV[1]
 for _, key in ipairs(KEYS) do redis.call('SCARD', key) end

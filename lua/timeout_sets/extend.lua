@@ -1,4 +1,4 @@
--- Make locks last longer: a worker says that it is still at it.
+-- Extend locks: make them last longer, since the worker is still at work.
 --
 -- The token is what the lock says. The original's locks say nothing: with an empty token a lock that is empty is extended,
 -- and one that is gone is set again.
@@ -14,7 +14,7 @@
 --          lock_ms      int   how long the workers' own locks last
 --          prefix       str   before the names of locks
 --          each         (member bytes, token? bytes)
--- returns each  extended    (deadline_ms int)  the lock lasts longer
+-- returns each  extended    (deadline_ms int)  extended
 --               stale       the lease is over; somebody else may work on it
 --               gone        no such item
 --               wrong_type  the name of its lock is another program's key
@@ -28,6 +28,7 @@ local lease_ms = ttr_ms or lock_ms
 if #ARGV < 6 or #ARGV > 2004 or #ARGV % 2 == 1 or not lease_ms or lease_ms < 1 or lease_ms > 1e12 then
   return redis.error_reply('ERR a batch has 1 to 1000 rows of member and token, a lease at least 1 ms; nothing was changed')
 end
+-- block: lock_of
 local function lock_of(item) -- how long it lasts (-1 for ever, -2 there is none, -3 no lock but another key) and what it says
   local name = prefix .. item .. '-lock'
   local lasts_ms = redis.call('PTTL', name)
@@ -35,6 +36,7 @@ local function lock_of(item) -- how long it lasts (-1 for ever, -2 there is none
   if type(says) ~= 'string' then return -3, '' end
   return lasts_ms, says
 end
+-- end
 local words, kept = {}, {}
 for at = 5, #ARGV, 2 do
   local item, token = ARGV[at], ARGV[at + 1]

@@ -1,4 +1,4 @@
--- Look for what goes wrong with this system, in up to 300 members of each set.
+-- Find what goes wrong with this system, in up to 300 members of each set.
 --
 -- derived  <id>-lock  behind the prefix: somebody works on the item
 -- KEYS     todos        set   items to do
@@ -18,6 +18,10 @@ local function met(kind, key, item)
   rows[at][4] = rows[at][4] + 1
 end
 local function is_integer(item) return item == '0' or string.find(item, '^%-?[1-9]%d*$') ~= nil end
+local function is_misread(item) -- what Python's int() takes for another spelling of a number
+  local digits = string.match(item, '^%s*[+-]?(%d[%d_]*)%s*$')
+  return digits ~= nil and not string.find(digits, '__', 1, true) and string.sub(digits, -1) ~= '_'
+end
 local texts = {}
 for _, key in ipairs({todos, in_progress, done}) do
   for _, whole in ipairs(redis.call('SRANDMEMBER', key, 300)) do
@@ -40,6 +44,6 @@ for _, key in ipairs({todos, in_progress, done}) do
   end
 end
 if items == 'integer' or (items == 'auto' and integers > 0) then
-  for _, text in ipairs(texts) do met('undecodable', text[1], text[2]) end
+  for _, text in ipairs(texts) do met(is_misread(text[2]) and 'never_moved' or 'undecodable', text[1], text[2]) end
 end
 return {'looked', looked, rows}

@@ -1,4 +1,4 @@
--- Show a sample of a place: those of the given members that still stand there, and further ones.
+-- A sample of a place: those of the given members that still stand there, and further ones.
 --
 -- A set has no order, so whoever looks holds what it was shown, and gives it back here. Where fewer than `limit` of it are
 -- left, a walk over the set goes on at `cursor` until there are enough; it looks at about 2000 members and `limit` more.
@@ -34,6 +34,7 @@ if not limit or limit < 1 or limit > 4000 or not body_bytes or #ARGV > 8006 or s
   return redis.error_reply('ERR limit is 1 to 4000, body_bytes and cursor are whole numbers, and at most 8000 members are given')
 end
 local whole = body_bytes < 0 and math.huge or math.max(4096, body_bytes)
+-- block: lock_of
 local function lock_of(item) -- how long it lasts (-1 for ever, -2 there is none, -3 no lock but another key) and what it says
   local name = prefix .. item .. '-lock'
   local lasts_ms = redis.call('PTTL', name)
@@ -41,6 +42,7 @@ local function lock_of(item) -- how long it lasts (-1 for ever, -2 there is none
   if type(says) ~= 'string' then return -3, '' end
   return lasts_ms, says
 end
+-- end
 local rows, met = {}, {}
 local function show(item)
   if met[item] then return end

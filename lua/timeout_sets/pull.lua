@@ -1,4 +1,4 @@
--- Take items to do for good, any of them: they are done at once, whatever becomes of them.
+-- Pull items to do, any of them: they are done at once, whatever becomes of them.
 --
 -- An item to do that has a lock is left alone: somebody still works on it. `next_ms` is how long the first such lock lasts,
 -- -1 without one.
@@ -10,7 +10,7 @@
 -- ARGV     now_ms?      int   a test's clock; the server's when empty
 --          limit        int   how many at most, 1 to 1000
 --          prefix       str   before the names of locks
--- returns  moved  (now_ms int) rows (head bytes, size int, tail bytes, lock_ms int, lock bytes, late_ms int)  taken
+-- returns  moved  (now_ms int) rows (head bytes, size int, tail bytes, lock_ms int, lock bytes, late_ms int)  pulled
 --          empty  (next_ms int)  nothing is to do
 local todos, done = KEYS[1], KEYS[2]
 for _, at in ipairs({1, 2}) do

@@ -1,4 +1,4 @@
--- Empty a place in chunks: what is done grows for ever, since the original never removes it.
+-- Purge a place in chunks: what is done grows for ever, since the original never removes it.
 --
 -- moves    todos done ->
 -- KEYS     todos        set   items to do

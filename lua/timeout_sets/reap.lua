@@ -1,4 +1,4 @@
--- Give items in progress back whose lock is gone, and stays gone.
+-- Reap items in progress whose lock is gone, and stays gone: they are to do again.
 --
 -- The original's workers move an item and lock it afterwards: one without a lock may just have been taken. So it is noted
 -- first, and given back when it has no lock two seconds later either; a note of more than a minute ago counts as a new
@@ -15,7 +15,7 @@
 --          limit        int   how many at most, 1 to 1000
 --          cursor?      str   where the walk goes on
 --          prefix       str   before the names of locks
--- returns  moved  (moved int, ready int, dead int, next_ms int, cursor str, more bool)  given back
+-- returns  moved  (moved int, ready int, dead int, next_ms int, cursor str, more bool)  reaped
 --          empty  (next_ms int, cursor str, more bool)  no lease is over
 local todos, in_progress, suspects = KEYS[1], KEYS[2], KEYS[3]
 for _, at in ipairs({1, 2, 3}) do

@@ -1,11 +1,11 @@
--- Let items that are done run again.
+-- Requeue items that are done: they run again.
 --
 -- moves    done -> todos
 -- KEYS     todos        set   items to do
 --          in_progress  set   items that somebody works on
 --          done         set   items that are done
 -- ARGV     each         (member bytes)
--- returns each  moved        to do again
+-- returns each  moved        requeued
 --               wrong_place  it is to do or in progress
 --               gone         no such item
 local todos, in_progress, done = KEYS[1], KEYS[2], KEYS[3]

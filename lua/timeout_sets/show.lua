@@ -1,4 +1,4 @@
--- Show one item, wherever it stands.
+-- One item, wherever it stands.
 --
 -- An item of which only the beginning is known is looked for by its first bytes, its size and its last bytes, among about
 -- 5000 members of each set. `lock_ms` is how long its lock lasts: -1 for ever, -2 there is none, -3 another program's key;
@@ -33,6 +33,7 @@ local function found_in(key)
     end
   until cursor == '0' or looked > 5000
 end
+-- block: lock_of
 local function lock_of(item) -- how long it lasts (-1 for ever, -2 there is none, -3 no lock but another key) and what it says
   local name = prefix .. item .. '-lock'
   local lasts_ms = redis.call('PTTL', name)
@@ -40,6 +41,7 @@ local function lock_of(item) -- how long it lasts (-1 for ever, -2 there is none
   if type(says) ~= 'string' then return -3, '' end
   return lasts_ms, says
 end
+-- end
 for _, place in ipairs({{in_progress, 'in_progress'}, {todos, 'todos'}, {done, 'done'}}) do
   local item = found_in(place[1])
   if item then

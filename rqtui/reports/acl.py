@@ -10,10 +10,11 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from rqtui import scripts
 from rqtui.errors import UsageError
-from rqtui.layout import Layout
-from rqtui.scripts import Script
+from rqtui.layout.layout import Layout
+from rqtui.scripts import script as scripts
+from rqtui.scripts.script import Script
+from rqtui.text.names import to_bytes
 
 # Verbs of `rqtui work`, of producers, and of the loops that move their jobs on.
 WORKING = frozenset(
@@ -36,7 +37,6 @@ _SENT = {  # by the client itself, outside of scripts; HELLO and AUTH no ACL can
 _ABOUT_NODES = ("cluster|slots",)  # where each queue is
 _ABOUT_SERVER = ("config|get", "client|list", "slowlog|get")  # the parts of the Redis view that tell of others
 _NEW = 7  # Redis from which EVALSHA_RO and rights to read a key exist
-QUEUES_KEY = "rqtui:queues"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +71,7 @@ def rights(
             keys |= set(_patterns(layout, queue, script))
         if layout.learns_by_walk:  # who works there is told by a walk over all keys alone
             commands |= {"scan"} | commands_of(scripts.load("shared")["walk"])
-        if any(script.name == "enqueue" for script in found):
-            commands.add("sadd")
-        if layout.loops_by_default:
-            keys.add(QUEUES_KEY)
+        keys |= {layout.names_key} - {""}
     read_only = ("evalsha_ro", "eval_ro") if major >= _NEW else ()
     commands |= {*read_only} if role == "viewer" and major >= _NEW else {"evalsha", "eval", *read_only}
     return Rights(tuple(sorted(keys)), tuple(sorted(commands)), role == "viewer")
@@ -123,5 +120,5 @@ def _quoted(word: str) -> str:
     """A word as redis-cli reads it."""
     if re.fullmatch(r"[!-~]+", word) and not set(word) & set("\"'\\"):
         return word
-    raw = word.encode("utf-8", "surrogateescape")
+    raw = to_bytes(word)
     return '"' + "".join(chr(b) if 32 <= b < 127 and chr(b) not in '"\\' else f"\\x{b:02x}" for b in raw) + '"'

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
-from rqtui.engine import Engine
+from rqtui.engine.engine import Engine
 from rqtui.model import Job, Ref, State
 from rqtui.reports import sampling
 from rqtui.reports.sampling import Part, Size
@@ -182,12 +182,13 @@ def _group(message: str, jobs: Sequence[Job], dates: tuple[int, int] | None) -> 
 def _dates(engine: Engine, groups: Sequence[Group]) -> dict[str, tuple[int, int]]:
     """When the example of groups without a dead job failed first and last, from its history, in one round trip."""
     undated = [group for group in groups if group.last_ms is None and group.retrying][:DATED]
-    asks = [engine.layouts[group.example.layout].job_ask(group.example.queue, group.example.id, 0) for group in undated]
-    found = engine.ask_all(asks) if asks else []
+    examples = [group.example for group in undated]
+    asks = [partial(engine.layouts[job.layout].job_ask, job.queue, job.id, 0) for job in examples]
+    found = engine.ask_each(asks) if asks else []
     return {
         group.message: (job.history[0].end_ms, job.history[-1].end_ms)
         for group, job in zip(undated, found, strict=True)
-        if job is not None and job.history
+        if isinstance(job, Job) and job.history
     }
 
 

@@ -1,4 +1,4 @@
-"""Events: what moved in queues while somebody recorded it, for the screen's feed and for `rqtui events`.
+"""Events: the moves of jobs while somebody recorded them, for the screen's feed and for `rqtui events`.
 
 A feed is read by the script `events`, from the last event that is known on, and a system without that script records
 none. Recording is a setting of the queue that lapses by itself: whoever watches sets it anew.
@@ -11,13 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rqtui import filters
+from rqtui.engine import filters
 from rqtui.errors import ReadOnly, ServerError
-from rqtui.layout import Answers, Ask, Layout
+from rqtui.layout.layout import Answers, Ask, Layout
 from rqtui.model import Ref
+from rqtui.text.names import to_text
 
 if TYPE_CHECKING:
-    from rqtui.engine import Engine
+    from rqtui.engine.engine import Engine
 
 FAILURES = frozenset({"reject", "reap", "kill"})  # an attempt failed, a lease expired, somebody gave a job up
 LEASE_MS = 60_000  # so long is recorded after the last word of who watches
@@ -68,6 +69,7 @@ class Feed:
     total: int = 0
     has_gap: bool = False
     is_known: bool = True
+    error: str = ""  # why nothing could be read of it
 
     @property
     def last(self) -> str:
@@ -98,7 +100,7 @@ def _feed(ref: Ref, answers: Answers) -> Feed:
     events = []
     for at, verb, id, worker in answer.rows:
         ms, _dash, number = at.partition("-")
-        events.append(Event(ref, int(ms), int(number), verb, id, worker.decode("utf-8", "surrogateescape")))
+        events.append(Event(ref, int(ms), int(number), verb, id, to_text(worker)))
     v = answer.values
     return Feed(ref, tuple(events), v["now_ms"], v["until_ms"], v["total"], v["left"], v["known"])
 

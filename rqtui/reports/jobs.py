@@ -11,7 +11,7 @@ import json
 import math
 from typing import TYPE_CHECKING, Any
 
-from rqtui.errors import UsageError
+from rqtui.text.names import BASE64, from_base64, to_bytes
 
 if TYPE_CHECKING:
     from rqtui.model import Job
@@ -21,11 +21,28 @@ BODY_BYTES = 64 * 1024  # a longer body is `omitted` unless it was asked for
 
 def text(value: str | bytes) -> str:
     """Text as it is; bytes that are no UTF-8, also those inside a surrogate-escaped text, as base64."""
-    raw = value if isinstance(value, bytes) else value.encode("utf-8", "surrogateescape")
+    raw = to_bytes(value)
     try:
         return raw.decode()
     except UnicodeDecodeError:
         return base64.b64encode(raw).decode("ascii")
+
+
+def queue_fields(name: str) -> dict[str, str]:
+    """`queue`, and how it is written where it is not UTF-8: `base64:` and that word mean it on a command line."""
+    shown = text(name)
+    return {"queue": shown} if shown == name else {"queue": shown, "queue_encoding": "base64"}
+
+
+def word(name: str) -> str:
+    """A queue's name as a command line takes it, `base64:…` where it is not UTF-8."""
+    shown = text(name)
+    return shown if shown == name else BASE64 + shown
+
+
+def sentence(words: str) -> str:
+    """Words for a person, in which a name may stand: bytes that are no UTF-8 become `\\xff`."""
+    return to_bytes(words).decode("utf-8", "backslashreplace")
 
 
 def id_fields(id: bytes) -> dict[str, str]:
@@ -36,20 +53,14 @@ def id_fields(id: bytes) -> dict[str, str]:
 
 def id_bytes(word: str) -> bytes:
     """An id of the command line: as it is, or `base64:…` as documents write one that is not UTF-8."""
-    encoded = word.removeprefix("base64:")
-    if encoded == word:
-        return word.encode("utf-8", "surrogateescape")
-    try:
-        return base64.b64decode(encoded, validate=True)
-    except ValueError:
-        raise UsageError(f'"{word}" is no id in base64.') from None
+    return to_bytes(word) if (raw := from_base64(word)) is None else raw
 
 
 def job(found: Job) -> dict[str, Any]:
     """JOB of the command line's page, and what else is known of it."""
     return {
         **id_fields(found.id),
-        "queue": text(found.queue),
+        **queue_fields(found.queue),
         "layout": found.layout,
         "place": found.place,
         "state": found.state.value,
@@ -66,7 +77,7 @@ def job(found: Job) -> dict[str, Any]:
         "worker": text(found.worker) or None,
         "error": text(found.error) or None,
         "cancelled": found.cancelled,
-        "problem": found.problem or None,
+        "problem": sentence(found.problem) or None,
         "body": body(found.body, found.body_bytes),
     }
 

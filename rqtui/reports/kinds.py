@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
-from rqtui.engine import Engine
+from rqtui.engine.engine import Engine
 from rqtui.model import Job, Ref, State
 from rqtui.reports import sampling
 from rqtui.reports.sampling import Size

@@ -1,4 +1,4 @@
-"""What the view of the loops shows of Redis: how late each loop is, and whom it takes next.
+"""The loops as Redis shows them: how late each loop is, and which jobs it takes next.
 
 Nobody tells Redis what a loop did; what it will do stands there: due times and ends of leases. `heads` says where to
 look, `coming` reads what was found.
@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from rqtui.connection.connect import translated
 from rqtui.errors import RqtuiError
 from rqtui.model import Focus, Job, PageWish, Queue, Ref, Snapshot, State
-from rqtui.server import translated
 
 if TYPE_CHECKING:
-    from rqtui.engine import Engine
-    from rqtui.layout import Layout
+    from rqtui.engine.engine import Engine
+    from rqtui.layout.layout import Layout
 
 LOOPS = {"dispatch": "dispatcher", "reap": "reaper"}
 TAKES = {"dispatch": State.SCHEDULED, "reap": State.RESERVED}
@@ -44,7 +44,7 @@ class Standing(NamedTuple):
 
 
 class Report(NamedTuple):
-    """The loops over some queues, and the first of those whom they take next."""
+    """The loops over some queues, and the first of the jobs that they take next."""
 
     taken_ms: int
     loops: tuple[Standing, ...]
@@ -109,9 +109,7 @@ def becomes(verb: str, job: Job, layout: Layout) -> str:
 
     Empty: it leaves the queue.
     """
-    from rqtui.layout import targets  # late: the app knows LOOPS before its first picture
-
-    places = [place for place in targets(layout.script(verb)) if place]
+    places = [place for place in layout.script(verb).targets if place]
     is_over = job.cancelled or (verb == "reap" and job.max_attempts is not None and job.attempts >= job.max_attempts)
     if is_over and "dead" in places:
         return "dead"

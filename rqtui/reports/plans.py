@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from rqtui.engine import Engine
+from rqtui.engine.engine import Engine
 from rqtui.errors import WrongType
-from rqtui.layout import CHUNK
+from rqtui.layout.layout import CHUNK
 from rqtui.model import Job, Ref
 from rqtui.reports import errors
 
@@ -124,4 +124,4 @@ def of_place(engine: Engine, ref: Ref, place: str, most: int = LOOKED_AT) -> Ite
 
 
 def _now_ms(engine: Engine, ref: Ref) -> int:
-    return engine.ask(engine.layouts[ref.layout].queue_ask(ref.queue)).counted_ms or int(time.time() * 1000)
+    return engine.ask(engine.layouts[ref.layout].queue_ask(ref.queue)).counted_ms or engine.now_ms()

@@ -12,10 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rqtui import health, layouts, scripts
+from rqtui.connection.connect import ServerInfo, server_info, translated
+from rqtui.connection.nodes import is_cluster
+from rqtui.engine import health
 from rqtui.model import Finding
-from rqtui.nodes import is_cluster
-from rqtui.server import ServerInfo, server_info, translated
+from rqtui.scripts import script as scripts
+from rqtui.systems import registry
+from rqtui.text.names import to_text
 
 SLOW = 10  # entries of the slow log
 NAMES = 12  # names of clients that are told apart
@@ -158,7 +161,7 @@ def _clients(reply: Any) -> tuple[tuple[str, int], ...]:
     if not isinstance(reply, bytes):
         return ()
     counted: Counter[str] = Counter()
-    for line in reply.decode("utf-8", "surrogateescape").splitlines():
+    for line in to_text(reply).splitlines():
         fields = dict(word.partition("=")[::2] for word in line.split(" "))
         counted[fields.get("name", "")] += 1
     return tuple(counted.most_common(NAMES))
@@ -194,7 +197,7 @@ def _slow(reply: Sequence[Any]) -> tuple[Slow, ...]:
 
 def _scripts() -> dict[str, str]:
     """`native/reserve` and the like by digest."""
-    folders = [*layouts.names(), "shared"]
+    folders = [*registry.names(), "shared"]
     return {script.sha: f"{folder}/{name}" for folder in folders for name, script in scripts.load(folder).items()}
 
 
@@ -215,7 +218,7 @@ def _pairs(reply: Any) -> dict[str, str]:
 
 
 def _text(value: object) -> str:
-    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)
+    return to_text(value) if isinstance(value, bytes) else str(value)
 
 
 def _whole(value: str) -> int | None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-import time
+import logging
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 
-from rqtui.engine import Engine
+from rqtui.engine.engine import Engine
+from rqtui.errors import Unknown, Unreachable, reason
+from rqtui.layout.layout import queue_ask
 from rqtui.model import Page, Queue, Ref, State
+
+log = logging.getLogger("rqtui.reports")
 
 STEP = 500  # jobs of a round trip: a few milliseconds of the server
 AT_ONCE = 200  # queues counted in a round trip
@@ -55,7 +59,17 @@ class Survey:
 
     def pages(self, engine: Engine, part: Part, *, is_newest: bool = False) -> Iterator[Page]:
         """The jobs of a part, as `pages` has them, counted here."""
-        for page in pages(engine, part, is_newest=is_newest):
+        steps = pages(engine, part, is_newest=is_newest)
+        while True:
+            try:
+                page = next(steps, None)
+            except (Unreachable, Unknown):
+                raise
+            except Exception as error:  # of this place alone: the others are looked at
+                self.problems.append(f"{part.ref}: {reason(error, log)}")
+                return
+            if page is None:
+                return
             self.looked += len(page.jobs)
             self.problems += [page.error] if page.error else []
             yield page
@@ -77,7 +91,7 @@ def survey(
         yield None
     relevant = sum(any(queue.count_in(state) for state in states) for queue in found)
     problems = [queue.error for queue in found if queue.error]
-    return Survey(parts(found, states, per_place, in_all), taken_ms(found), relevant, problems)
+    return Survey(parts(found, states, per_place, in_all), engine.taken_ms(found), relevant, problems)
 
 
 def silent(engine: Engine, refs: Sequence[Ref], what: str) -> tuple[str, ...]:
@@ -89,12 +103,7 @@ def counted(engine: Engine, refs: Sequence[Ref]) -> Iterator[list[Queue]]:
     """The counts of these queues, so many per round trip; not a snapshot, whose rates are those between two ticks."""
     for start in range(0, len(refs), AT_ONCE):
         some = refs[start : start + AT_ONCE]
-        yield engine.ask_all([engine.layouts[ref.layout].queue_ask(ref.queue) for ref in some])
-
-
-def taken_ms(queues: Sequence[Queue]) -> int:
-    """When they were counted, by the server's clock; by ours where none was."""
-    return max((queue.counted_ms for queue in queues), default=0) or int(time.time() * 1000)
+        yield engine.ask_all([queue_ask(engine.layouts[ref.layout], ref.queue) for ref in some])
 
 
 def parts(queues: Sequence[Queue], states: Sequence[State], per_place: int, in_all: int) -> tuple[Part, ...]:

@@ -13,15 +13,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from rqtui.layout import Answers, Ask, Layout
+from rqtui.layout.layout import Answers, Ask, Layout
 from rqtui.model import Queue, Ref, State
 
 MINUTE_MS = 60_000
 DAY = 1440  # minutes that a queue remembers
 WAITING = (State.SCHEDULED, State.READY, State.RESERVED)
-_NAMES = """enqueued reserved pulled acked rejected released expired dead dispatched promoted rescheduled reprioritised
-requeued killed deleted restored purged forgotten cancelled repaired unnoted"""
-COUNTERS = frozenset(_NAMES.split())  # of `lua/README.md`; what else stands beside them are settings
 FLOWS: Mapping[str, tuple[str, ...]] = {  # what a person asks for: the counters that make it up
     "in": ("enqueued",),
     "out": ("acked", "pulled"),
@@ -34,7 +31,7 @@ _LEAVE = ("acked", "pulled", "dead", "deleted", "purged")
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The counters of one queue: now, and by the minute (ms) as it began. Cumulative."""
+    """The counters of one queue: now (each that there is), and by the minute (ms) as it began. Cumulative."""
 
     ref: Ref
     counters: Mapping[str, int] = field(default_factory=dict)
@@ -52,25 +49,30 @@ def has_stats(layout: Layout) -> bool:
     return "stats" in layout.scripts
 
 
+def counters(layout: Layout) -> frozenset[str]:
+    """What the scripts of a system count; what else stands beside it are settings."""
+    return frozenset().union(*(script.counters for script in layout.scripts.values()))
+
+
 def history_ask(layout: Layout, queue: str, minutes: int = DAY) -> Ask[History]:
     """The counters now and those of the last `minutes` in which something happened."""
     call = layout.call("stats", queue, {"limit": min(DAY, minutes)})
-    return Ask((call,), lambda answers: _history(Ref(layout.name, queue), answers))
+    return Ask((call,), lambda answers: _history(Ref(layout.name, queue), counters(layout), answers))
 
 
-def _history(ref: Ref, answers: Answers) -> History:
+def _history(ref: Ref, names: frozenset[str], answers: Answers) -> History:
     answer = answers[0]
     if isinstance(answer, Exception):
         raise answer
-    rows = {minute_ms: _numbers(fields) for minute_ms, fields in answer.rows}
-    now = rows.pop(0, {})
+    rows = {minute_ms: _numbers(fields, names) for minute_ms, fields in answer.rows}
+    now = dict.fromkeys(sorted(names), 0) | rows.pop(0, {})
     return History(ref, now, dict(sorted(rows.items())))
 
 
-def _numbers(fields: str) -> dict[str, int]:
+def _numbers(fields: str, names: frozenset[str]) -> dict[str, int]:
     words = fields.split(" ")
     pairs = zip(words[::2], words[1::2], strict=False)
-    return {name: int(value) for name, value in pairs if name in COUNTERS and _NUMBER.fullmatch(value)}
+    return {name: int(value) for name, value in pairs if name in names and _NUMBER.fullmatch(value)}
 
 
 def per_minute(histories: Iterable[History], begin_ms: int, end_ms: int) -> list[tuple[int, Counter[str]]]:

@@ -1,4 +1,4 @@
-"""Workers: who works on a queue, what each holds, and who has fallen silent.
+"""Workers of a queue: the jobs that each holds, and which workers fell silent.
 
 Made from a system's own list of workers and from a page of what is reserved, so that a worker that holds a job is known
 where nobody beats, too. `asks` go along with a tick; `read` makes the report of their answers.
@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from rqtui.engine import Engine
+from rqtui.engine.engine import Engine
 from rqtui.errors import RqtuiError
-from rqtui.layout import Ask, Layout
+from rqtui.layout.layout import Ask, Layout
 from rqtui.model import Focus, Job, Page, Ref, State, Worker
 
 HELD, HELD_IN_ALL = 200, 1000  # reserved jobs that are looked at, of a queue and of all: those whose lease ends first
 LEAST = 10  # of each of many queues
+GROUPS = ("workers", "held")  # what is asked of each queue
 MOST_QUEUES = 100  # asked for in one round trip
 GONE = 10  # times its own limit that a worker is silent until it counts as gone; no order reaches it then
 
@@ -73,7 +74,7 @@ def keeps_workers(layout: Layout) -> bool:
 
 
 def asks(layout: Layout, queue: str, of: int = 1) -> tuple[Ask[Any], ...]:
-    """What to ask for a queue, one `of` so many: its list of workers, and what is reserved."""
+    """What to ask for a queue, one `of` so many, in the order of `GROUPS`: its workers, and what is reserved."""
     held = next((place.name for place in layout.places if place.state is State.RESERVED), "")
     if not keeps_workers(layout) or not held:
         return ()
@@ -81,11 +82,19 @@ def asks(layout: Layout, queue: str, of: int = 1) -> tuple[Ask[Any], ...]:
     return layout.workers_ask(queue), layout.page_ask(queue, held, 0, limit, 0)
 
 
-def read(refs: Sequence[Ref], answers: Sequence[Any], now_ms: int) -> tuple[tuple[Seat, ...], tuple[str, ...]]:
+def grouped(asked: Iterable[tuple[Ask[Any], ...]]) -> dict[str, tuple[Ask[Any], ...]]:
+    """The asks of several queues by `GROUPS`, to go along in a tick."""
+    pairs = [pair for pair in asked if pair]
+    return {group: tuple(pair[at] for pair in pairs) for at, group in enumerate(GROUPS)}
+
+
+def read(
+    refs: Sequence[Ref], answers: Mapping[str, Sequence[Any]], now_ms: int
+) -> tuple[tuple[Seat, ...], tuple[str, ...]]:
     """(the workers, the troubled ones first; what could not be read) from the answers to `asks` of these queues."""
     seats: list[Seat] = []
     problems: list[str] = []
-    for ref, (roster, page) in zip(refs, zip(answers[::2], answers[1::2], strict=True), strict=True):
+    for ref, roster, page in zip(refs, *(answers.get(group, ()) for group in GROUPS), strict=True):
         problems += [str(answer) for answer in (roster, page) if isinstance(answer, RqtuiError)]
         known = () if isinstance(roster, RqtuiError) else roster
         if isinstance(page, Page):
@@ -141,8 +150,8 @@ def report(engine: Engine, refs: Sequence[Ref]) -> tuple[tuple[Seat, ...], int, 
     now_ms = 0
     for start in range(0, max(1, len(able)), MOST_QUEUES):
         some = able[start : start + MOST_QUEUES]
-        made = tuple(ask for ref in some for ask in asks(engine.layouts[ref.layout], ref.queue, len(some)))
-        snapshot = engine.snapshot(Focus(queues=tuple(some), asks=made))
+        made = [asks(engine.layouts[ref.layout], ref.queue, len(some)) for ref in some]
+        snapshot = engine.snapshot(Focus(queues=tuple(some), asks=grouped(made)))
         now_ms = snapshot.taken_ms
         found, wrong = read(some, snapshot.answers, now_ms)
         seats += found

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from rqtui.describing import describe
+from rqtui.connection.error_messages import describe
 from rqtui.durations import backoff_s
 from rqtui.errors import ServerError
 from rqtui.scenarios.pace import Pace

@@ -1,7 +1,7 @@
 """`consumers`: consumers that beat, a killed one's processing list, rejected jobs and the collector (orizuru).
 
-What a dead consumer held is given back by rqtui's reaper, which nothing does in the original; its collector puts what
-was rejected into the *processing* list, where nobody reads it again.
+rqtui's reaper gives back the jobs that a dead consumer held, which nothing does in the original; its collector puts
+rejected jobs into the *processing* list, where nobody reads them again.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ BAD = Control("_", "undecodable", "bad body", "a body that no consumer can decod
 
 CONSUMERS = ForeignScenario(
     name="consumers",
-    summary="consumers that beat; what a dead one held is given back, and what was rejected waits for you",
+    summary="consumers that beat; the jobs of a dead one are reaped, and rejected jobs wait for you",
     layout=f"orizuru:source={SOURCE},silent_ms={SILENT_MS}",
     queue=SOURCE,
     stage=Consumers,

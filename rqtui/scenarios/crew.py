@@ -2,7 +2,8 @@
 
 One step for a `Loop`, one round trip per turn: settle what is done, beat, extend, claim for whoever is free. Workers
 never dispatch or reap, so that one sees what happens when nobody does. They survive Redis being away: an ack without an
-answer is sent again, a lease without one expires. `native.py` owns it; what a person does may come from any thread.
+answer is sent again, a lease without one expires. `native.py` owns it; what a person does may come from any
+thread.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from rqtui import scripts
+from rqtui.client.native_keys import keys
+from rqtui.engine.loops import Round
 from rqtui.errors import ServerError
-from rqtui.loops import Round
-from rqtui.names import keys
 from rqtui.scenarios.pace import IDLE_S, TURN_S, Pace
 from rqtui.scenarios.scenario import NativeScenario, QueuePlan
-from rqtui.scripts import Answer, Call
+from rqtui.scripts import script as scripts
+from rqtui.scripts.script import Answer, Call
 
 BEAT_S, WORKER_TTL_MS = 2.0, 6_000
 RESPAWN_S = 1.5  # a worker that a job killed is replaced, as a supervisor would

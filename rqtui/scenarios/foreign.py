@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import count
 
+from rqtui.connection.connect import connect, reach
 from rqtui.scenarios.actors import Actor, Turn, stop_all
 from rqtui.scenarios.ledger import Ledger
-from rqtui.scenarios.run import CUT_S, Run, Status, jobs
+from rqtui.scenarios.run import CUT_S, Run, Status
 from rqtui.scenarios.stage import ForeignScenario
-from rqtui.server import connect, reach
+from rqtui.text.formats import numbered
 
 
 class ForeignRun(Run):
@@ -113,7 +114,7 @@ class ForeignRun(Run):
         actor = self._actor(self.stage.name(next(self._numbers)), self.stage.worker)
         self.crew.append(actor)
         actor.start()
-        return f"{actor.name} started; {jobs(len(self._living())).replace('job', 'worker')}"
+        return f"{actor.name} started; {numbered(len(self._living()), 'worker')}"
 
     def stall_worker(self) -> str:
         """A worker stops answering while it holds a job, and goes on when its lease is over."""
@@ -140,4 +141,4 @@ class ForeignRun(Run):
 
     def burst(self, number: int = 0) -> str:
         """Many jobs at once; as many as suit the scenario where no number is given."""
-        return f"{jobs(self.stage.burst(number or self.stage.bursts_of))} sent"
+        return f"{numbered(self.stage.burst(number or self.stage.bursts_of), 'job')} sent"

@@ -11,8 +11,7 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
-from rqtui import layouts, scripts
-from rqtui.engine import Engine
+from rqtui.engine.engine import Engine
 from rqtui.model import Ref
 from rqtui.scenarios import bodies
 from rqtui.scenarios.actors import Actor, Turn
@@ -20,6 +19,8 @@ from rqtui.scenarios.originals import safe_pop as original
 from rqtui.scenarios.pace import IDLE_S
 from rqtui.scenarios.scenario import CONTROLS, Control
 from rqtui.scenarios.stage import Errand, ForeignScenario, Stage, places_of
+from rqtui.scripts import script as scripts
+from rqtui.systems import registry
 
 QUEUE = "parcels"
 TIMEOUT_S = 4
@@ -97,7 +98,7 @@ class Latecomer(Stage):
         return turn
 
     def _ours(self, actor: Actor) -> Turn:
-        layout = layouts.make(self.scenario.layout)
+        layout = registry.make(self.scenario.layout)
         engine, ref = Engine(actor.client, [layout]), Ref(layout.name, QUEUE)
         is_slow = actor.name == f"{_OURS}-1"
 

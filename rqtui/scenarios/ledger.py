@@ -27,7 +27,7 @@ class Balance:
 
 
 class Ledger:
-    """Who did what to which job."""
+    """The record of what each actor did to each job."""
 
     def __init__(self) -> None:
         self.put: Counter[bytes] = Counter()

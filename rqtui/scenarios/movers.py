@@ -7,11 +7,11 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from rqtui.layout import Layout
-from rqtui.loops import Loop, Round, mover
+from rqtui.connection.connect import connect
+from rqtui.engine.loops import Loop, Round, mover
+from rqtui.layout.layout import Layout
 from rqtui.model import Ref
 from rqtui.scenarios.run import Run
-from rqtui.server import connect
 
 
 class Movers:

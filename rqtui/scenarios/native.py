@@ -8,18 +8,19 @@ from __future__ import annotations
 import threading
 from itertools import count
 
-from rqtui import scripts
+from rqtui.client.native_keys import QUEUES, keys
+from rqtui.connection.connect import connect
+from rqtui.engine.loops import Loop
 from rqtui.errors import ServerError
-from rqtui.loops import Loop
-from rqtui.names import QUEUES, keys
 from rqtui.scenarios.crew import Crew
 from rqtui.scenarios.past import live_through
 from rqtui.scenarios.producers import Producers
 from rqtui.scenarios.proof import prove
-from rqtui.scenarios.run import Run, Status, jobs
+from rqtui.scenarios.run import Run, Status
 from rqtui.scenarios.scenario import NativeScenario
 from rqtui.scenarios.stories import poison_job
-from rqtui.server import connect
+from rqtui.scripts import script as scripts
+from rqtui.text.formats import numbered
 
 PROOF_S = 4.0
 
@@ -73,7 +74,7 @@ class NativeRun(Run):
         self.pace.restart()
 
     def stop(self) -> None:
-        """End both halves, let go of Redis and give back what the workers hold. May be called again."""
+        """End both halves, close the connections and release the jobs of the workers. May be called again."""
         self.restore_redis()
         if self._prover is not None:
             self._prover.cancel()
@@ -121,23 +122,27 @@ class NativeRun(Run):
     def add_worker(self, queue: str = "") -> str:
         """One more worker, on the first queue where none is named."""
         worker = self.crew.add(queue)
-        return f"{worker.name} started; {len(self.crew.workers)} workers"
+        return f"{worker.name} started; {numbered(len(self.crew.workers), 'worker')}"
 
     def stall_worker(self) -> str:
         """A worker stops answering while it holds a job; it comes back after its lease and acks too late."""
         worker = self.crew.stall()
-        return f"{worker.name} hangs, holding {jobs(len(worker.holds))}" if worker else "no worker holds a job"
+        return (
+            f"{worker.name} hangs, holding {numbered(len(worker.holds), 'job')}" if worker else "no worker holds a job"
+        )
 
     def kill_worker(self) -> str:
         """A worker is gone, and what it held stays in reserved until the lease ends."""
         worker = self.crew.kill()
-        return f"{worker.name} died, holding {jobs(len(worker.holds))}" if worker else "there is no worker left"
+        return (
+            f"{worker.name} died, holding {numbered(len(worker.holds), 'job')}" if worker else "there is no worker left"
+        )
 
     def burst(self, number: int = 0) -> str:
         """Many jobs at once; as many as suit the scenario where no number is given."""
         number = number or self.scenario.burst
         self.producers.burst(number)
-        return f"{jobs(number)} sent"
+        return f"{numbered(number, 'job')} sent"
 
     def poison(self) -> str:
         """A job that kills every worker that takes it."""

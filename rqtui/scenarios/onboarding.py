@@ -1,4 +1,4 @@
-"""`onboarding`: a mail to each new user three days ahead, taken back by its id when the user acts (redisched).
+"""`onboarding`: a mail to each new user three days ahead, deleted by its id when the user acts (redisched).
 
 Some signed up three days ago: their mails are due now. Now and then sending one takes longer than the lease (ttr); the
 reaper puts it back into the queue, as the original's `requeue` does, and it is sent again.
@@ -39,7 +39,7 @@ class Onboarding(Stage):
         self.presses = {"act": self._act}
 
     def plan(self) -> Iterator[Errand]:
-        """Who waits already; then who signs up, two a second, and who acts some seconds later."""
+        """The users who wait already; then two sign-ups a second, and users who act some seconds later."""
         rng = Random(f"onboarding:{self.seed}")
         acting: list[tuple[int, bytes]] = []
         for number in range(_WAITING + _DUE):

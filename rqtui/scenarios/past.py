@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from rqtui import scripts
-from rqtui.names import keys
+from rqtui.client.native_keys import keys
 from rqtui.scenarios.producers import enqueue
 from rqtui.scenarios.scenario import PastGroup
+from rqtui.scripts import script as scripts
 
 ATTEMPTS = 3
 _RUN_MS = 740

@@ -12,13 +12,14 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rqtui.engine import Engine
+from rqtui.connection.connect import connect, mask, probe
+from rqtui.engine.engine import Engine
 from rqtui.model import Focus, Ref
 from rqtui.scenarios.foreign import ForeignRun
 from rqtui.scenarios.movers import Movers, live
 from rqtui.scenarios.scenario import PLAY_S
 from rqtui.scenarios.stage import ForeignScenario, Stage, count_places
-from rqtui.server import connect, mask, probe
+from rqtui.text.formats import numbered
 
 _NAMED = 5  # ids in a finding
 
@@ -101,7 +102,7 @@ def play_foreign(
 def _unfinished(stage: Stage, standing: Mapping[bytes, Sequence[str]]) -> list[dict[str, Any]]:
     """Jobs that do not stand in the place where all of them end, and only there."""
     ids = [job for job in stage.ledger.put if list(standing.get(job, ())) != [stage.ends_in]]
-    text = f"{len(ids)} jobs are not in {stage.ends_in} alone, after {stage.longest_s:g} s at most"
+    text = f"{numbered(len(ids), 'job')} not in {stage.ends_in} alone, after {stage.longest_s:g} s at most"
     found = {"kind": "unfinished", "queue": stage.queue, "ids": [_text(job) for job in ids[:_NAMED]], "text": text}
     return [found] if ids else []
 

@@ -12,13 +12,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from rqtui import layouts, scripts
-from rqtui.names import keys
+from rqtui.client.native_keys import keys
+from rqtui.connection.connect import connect, mask, probe
 from rqtui.scenarios.movers import Movers, live
 from rqtui.scenarios.native import NativeRun
 from rqtui.scenarios.proof import prove
 from rqtui.scenarios.scenario import NativeScenario
-from rqtui.server import connect, mask, probe
+from rqtui.scripts import script as scripts
+from rqtui.systems import registry
 
 _CHECK_LIMIT = 1_000
 _COUNTS = ("scheduled", "ready", "reserved", "done", "dead", "enqueued", "acked")
@@ -41,7 +42,7 @@ def play_native(
     with connect(url) as client, NativeRun(replace(scenario, cut_at_s=0.0), url, seed, server_pid) as run:
         run.cut_s, run.pace.most_s = min(run.cut_s, seconds / 2), seconds
         began = time.monotonic()
-        with Movers(url, layouts.make("native"), run.queues) as movers:
+        with Movers(url, registry.make("native"), run.queues) as movers:
             live(run, scenario.acts, began, seconds, stop)
             jobs_s = run.status().finished / max(0.001, time.monotonic() - began)
         elapsed_ms = int((time.monotonic() - began) * 1000)

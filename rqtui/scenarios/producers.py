@@ -12,13 +12,13 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from rqtui import scripts
+from rqtui.client.native_keys import QUEUES, keys
+from rqtui.engine.loops import Round
 from rqtui.errors import ServerError
-from rqtui.loops import Round
-from rqtui.names import QUEUES, keys
 from rqtui.scenarios.pace import IDLE_S, TURN_S, Pace
 from rqtui.scenarios.scenario import Arrival, NativeScenario, NewJob, size_for
-from rqtui.scripts import Call
+from rqtui.scripts import script as scripts
+from rqtui.scripts.script import Call
 
 BATCH = 1_000  # jobs per enqueue
 

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rqtui.client.native_keys import keys
+from rqtui.connection.connect import translated
 from rqtui.model import State
-from rqtui.names import keys
-from rqtui.server import translated
 
 CHUNK = 1_000  # ids per round trip
 

@@ -1,8 +1,8 @@
 """Run: one scenario at play on a Redis, with the keys of the demo's strip as methods.
 
-What every run has is here: its life, its speed, Redis held for a while. `native.py` plays on rqtui's own queues,
-`foreign.py` on those of other systems. Every method may be called from the screen's thread: it changes what the next
-turn does and never waits for Redis.
+What every run has is here: its life, its speed, Redis held for a while. `native.py` plays on rqtui's own
+queues, `foreign.py` on those of other systems. Every method may be called from the screen's thread: it changes
+what the next turn does and never waits for Redis.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Run:
         raise NotImplementedError
 
     def stop(self) -> None:
-        """End all of it and let go of Redis. May be called again."""
+        """End all of it and close its connections. May be called again."""
         raise NotImplementedError
 
     def __enter__(self: R) -> R:
@@ -143,8 +143,3 @@ class Run:
     def _neighbour(self, step: int) -> float:
         nearest = min(range(len(SPEEDS)), key=lambda i: abs(SPEEDS[i] - self.pace.speed))
         return SPEEDS[min(len(SPEEDS) - 1, max(0, nearest + step))]
-
-
-def jobs(number: int) -> str:
-    """So many jobs, in words."""
-    return f"{number} job" if number == 1 else f"{number} jobs"

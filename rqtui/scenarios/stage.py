@@ -1,8 +1,8 @@
 """Stage: one system's side of a scenario: what its producers and workers do, all of it by the original's own code.
 
-A scenario on another system is a `Stage` and a `ForeignScenario` that names it; `foreign.py` plays it. What happens
-follows from a plan of errands and from fates, both from the seed alone; in which order forty threads come to them does
-not, nor which worker takes which job.
+A scenario on another system is a `Stage` and a `ForeignScenario` that names it; `foreign.py` plays it. What
+happens follows from a plan of errands and from fates, both from the seed alone; in which order forty threads come to
+them does not, nor which worker takes which job.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 from zlib import crc32
 
-from rqtui import layouts
-from rqtui.layout import Layout
+from rqtui.layout.layout import Layout
 from rqtui.scenarios.actors import Actor, Turn
 from rqtui.scenarios.ledger import Ledger
 from rqtui.scenarios.pace import IDLE_S, TURN_S, Pace
 from rqtui.scenarios.scenario import Scenario
+from rqtui.systems import registry
 
 ERRANDS = 200  # per turn of the producer
 
 
 @dataclass(frozen=True, slots=True)
 class Errand:
-    """Something a producer does, `at_ms` after the scenario began: put a job, or take it back."""
+    """Something a producer does, `at_ms` after the scenario began: put a job, or delete it."""
 
     at_ms: int
     job: bytes
@@ -70,7 +70,7 @@ class Stage:
 
     def __init__(self, scenario: ForeignScenario, seed: int, pace: Pace, ledger: Ledger) -> None:
         self.scenario, self.seed, self.pace, self.ledger = scenario, seed, pace, ledger
-        self.layout: Layout = layouts.make(scenario.layout)
+        self.layout: Layout = registry.make(scenario.layout)
         self.queue = scenario.queue
         self.size: int | None = None  # jobs of the plan; None: it has no end
         self.presses: Mapping[str, Callable[[], str]] = {}

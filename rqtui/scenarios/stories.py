@@ -212,7 +212,7 @@ NATIVE: tuple[NativeScenario, ...] = (
         extra=_rush_extra,
         tries=(
             ("6", "add a worker, again and again: the drain rate rises, the time left falls"),
-            ("P", "pause the queue: workers finish what they hold; P again lets them go on"),
+            ("P", "pause the queue: workers finish their jobs; P again resumes it"),
             ("9", "send 5 000 more"),
             ("8", "kill a worker: its whole batch comes back when the leases end"),
             ("]", "page through ready: it costs the same at 10 jobs and at 100 000"),

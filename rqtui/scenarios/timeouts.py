@@ -1,7 +1,7 @@
 """`timeouts`: 10 000 items, 40 workers, and now and then work that takes longer than the lock lasts (timeout_sets).
 
-An item whose lock is gone is given back by the reaper and drawn by another worker; the one who was late is told so, as
-far as the original can tell. At the end every item is in `done` and none elsewhere.
+The reaper gives an item back whose lock is gone, and another worker draws it; the late worker is told so, as far as
+the original can tell. At the end every item is in `done` and none elsewhere.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The screen. Nothing is imported here, so that `rqtui.tui.display` is cheap for the command line."""
+"""The screen: an app on Textual, its screens, widgets, services, and hooks into the terminal."""

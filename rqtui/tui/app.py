@@ -1,7 +1,7 @@
-"""The app: holds the engine's thread, the loops and the last picture, and carries keys to verbs.
+"""The app: a shell that holds the session, the services and the views, and hands each key and message to its owner.
 
 Widgets never wait for Redis: a key becomes a request in the ticker's inbox, and its answer comes back as a message.
-`acts.py` decides what a key means here, `chrome.py` what the lines around a view say.
+`services/changes.py` decides what a key means, `screens/` draw, `session.py` is what is known of Redis.
 """
 
 from __future__ import annotations
@@ -9,76 +9,75 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-import re
 import signal
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual._compositor import ChopsUpdate
-from textual._styles_cache import StylesCache
+from textual import events
 from textual.app import App
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
+from textual.command import Provider
+from textual.dom import DOMNode
 from textual.filter import LineFilter
-from textual.message import Message
 from textual.screen import Screen
 from textual.timer import Timer
 
-from rqtui import server, tick
-from rqtui.errors import UsageError
-from rqtui.model import Finding, Focus, Ref, Snapshot
-from rqtui.settings import INTERVAL_S, LONGEST_S, SHORTEST_S, Settings
-from rqtui.tui import display, hangup, happened, keys, theme
-from rqtui.tui.ascii_look import ASCII
-from rqtui.tui.away import AWAY_ACTIONS, AWAY_BINDINGS, Away
-from rqtui.tui.calm import Calm
-from rqtui.tui.changes import Changes
-from rqtui.tui.crash import Crash
-from rqtui.tui.frame import Frame
-from rqtui.tui.guard import Guard
-from rqtui.tui.navigation import Navigation
-from rqtui.tui.overview import Overview
-from rqtui.tui.palette import Palette
-from rqtui.tui.playing import Playing
-from rqtui.tui.profiles import Profiles, openable
-from rqtui.tui.served import Served
-from rqtui.tui.spans import Spans
-from rqtui.tui.typeahead import Typeahead
-from rqtui.tui.view import Target, View
+from rqtui.config.settings import INTERVAL_S, Settings
+from rqtui.model import Finding, Job, Ref
+from rqtui.session import make_engine
+from rqtui.text import formats
+from rqtui.text.body import also_mask
+from rqtui.text.sanitise import safe
+from rqtui.tui import keys, session
+from rqtui.tui.format import theme
+from rqtui.tui.screens import registry
+from rqtui.tui.screens.overview import Overview
+from rqtui.tui.services import crash
+from rqtui.tui.services.batches import Batches
+from rqtui.tui.services.changes import Changes
+from rqtui.tui.services.connection_lost import AWAY_ACTIONS, AWAY_BINDINGS, ConnectionLost
+from rqtui.tui.services.demo import DemoStrip
+from rqtui.tui.services.header_footer import HeaderFooter
+from rqtui.tui.services.loops import Loops
+from rqtui.tui.services.navigation import Navigation
+from rqtui.tui.services.palette import Commands, Palette
+from rqtui.tui.services.profiles import Profiles, openable
+from rqtui.tui.services.session_journal import SessionJournal
+from rqtui.tui.services.slow_link import SlowLink
+from rqtui.tui.services.undo import Undo
+from rqtui.tui.services.write_lock import WriteLock
+from rqtui.tui.session import Session
+from rqtui.tui.target import Target
+from rqtui.tui.terminal import fault, hangup, hooks, style_cache
+from rqtui.tui.terminal.ascii_filter import ASCII
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from rqtui.engine import Engine
-    from rqtui.layout import Layout
+    from rqtui.engine.engine import Engine
+    from rqtui.engine.loops import Loop
     from rqtui.scenarios.run import Run
+    from rqtui.verbs import Verb
 
-PLAIN_URL = re.compile(r"redis://[\w.-]+(:\d{1,5})?(/\d*)?", re.ASCII)  # beyond doubt, without importing redis
 SOON_S = 0.06  # a held key asks for one detail, not for thirty
-REMEMBERED = 200  # changes made here
 LEAVE_S = 1.0  # that the end waits for Redis
 TOAST = 72  # cells of a line
 
 
-class Heard(Message):
-    """A message of the ticker's thread."""
-
-    def __init__(self, ticker: tick.Ticker, what: tick.Message) -> None:
-        super().__init__()
-        self.ticker, self.what = ticker, what
+OVERVIEW, OVERVIEW_ANEW = "overview", "overview-anew"
+"""The modes of the app, one at a time: the first screen of a mode stays, so another overview needs another mode."""
 
 
-class Cockpit(
-    Changes, Frame, Served, Away, Calm, Crash, Guard, Navigation, Palette, Playing, Profiles, Typeahead, App[None]
-):
+class Cockpit(App[None]):
     """rqtui on a terminal."""
 
     CSS_PATH = Path(__file__).with_name("rqtui.tcss")  # absolute, so that a subclass elsewhere finds it
     TITLE = "rqtui"
-    # Those of `Away` first: they mean something only while there is no Redis, and nothing else does then.
+    # Those without Redis first: they mean something only while there is none, and nothing else does then.
     BINDINGS: ClassVar[list[BindingType]] = [*AWAY_BINDINGS, *keys.bindings()]
+    COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {Commands}
+    MODES: ClassVar[dict[str, str | Callable[[], Screen[Any]]]] = {OVERVIEW: Overview}
+    DEFAULT_MODE = OVERVIEW
 
     def __init__(
         self,
@@ -89,6 +88,7 @@ class Cockpit(
         open_queue: str = "",
         theme_name: str = theme.DARK,
         foreign_loops: bool = False,
+        make_engine: Callable[[Settings], Engine] = make_engine,
     ) -> None:
         """`demo` is a running scenario; the board of `open_queue` is opened at the start.
 
@@ -97,30 +97,63 @@ class Cockpit(
         super().__init__(ansi_color=theme_name == theme.ANSI or None)
         theme.install(self, theme_name)  # type: ignore[arg-type]
         self.stylesheet.set_variables(self.get_css_variables())  # before it is read: see `refresh_css`
-        self._is_css_fresh = True
-        self.is_colourless = theme_name == theme.ANSI != settings.theme  # by NO_COLOR, whatever a profile says
-        self.settings = settings
-        display.also_mask(settings.redact)
-        self.demo = demo
-        self._open_queue = open_queue
-        self.ticker = self.make_ticker(interval_s)
-        self.serves_foreign = foreign_loops
-        self.layouts: Mapping[
-            str, Layout
-        ] = {}  # outlive a session: the view of the one before may draw itself once more
+        self._theme_read: str | None = self.theme
+        hooks.install(self)
+        fault.install(self, self._explain_fault, settings.is_debug)
+        also_mask(settings.redact)
+        self._open_queue, self._make_engine = open_queue, make_engine
         self._soon: Timer | None = None
-        self.begin_session()
+        self.navigation = Navigation(self, registry.make, self._show_frame)
+        self.connection_lost = ConnectionLost(self, self.navigation, self._restart)
+        is_colourless = theme_name == theme.ANSI != settings.theme
+        self.profiles = Profiles(self, self._switch, self._is_changing, is_colourless=is_colourless)
+        self._open(settings, demo, interval_s, serves_foreign=foreign_loops)
 
-    def begin_session(self) -> None:
-        """Nothing is known of the Redis of the settings."""
-        super().begin_session()
-        self.engine: Engine | None = None
-        self.refs: list[Ref] = []
-        self.snapshot: Snapshot | None = None
-        self.lost: tick.Lost | None = None
-        self._pictured = Focus()
+    def _open(self, settings: Settings, demo: Run | None, interval_s: float, *, serves_foreign: bool) -> None:
+        """A session with the Redis of the settings, of which nothing is known yet, and the services that go with it."""
+        navigation = self.navigation
+        self.session = made = Session(
+            settings, demo, lambda: self._make_engine(settings), self.post_message, interval_s
+        )
+        self.slow_link = SlowLink(self, settings.is_calm)
+        self.journal = SessionJournal(self, made)
+        self.undo = Undo(self, made, navigation)
+        self.batches = Batches(self, made, navigation, self.journal)
+        self.changes = Changes(self, made, navigation, self.batches, self.undo)
+        self.loops = Loops(self, made, navigation, serves_foreign=serves_foreign)
+        self.write_lock = WriteLock(self, made, self.journal, self.loops, self.changes.stop)
+        self.header_footer = HeaderFooter(self, made, navigation, self.changes, self.undo, self.loops, self.write_lock)
+        profiles = self.profiles
+        self.palette = Palette(self, made, navigation, self.changes.offered, profiles.commands, profiles.go_to_url)
+        self.demo = DemoStrip(self, demo, navigation) if demo else None
+        for each in keys.demo_bindings(demo.controls) if demo else ():
+            self.bind(each.key, each.action, description=each.description, show=each.show)
         self._warned: tuple[Finding, ...] = ()
-        self.changes: deque[happened.Entry] = deque(maxlen=REMEMBERED)
+
+    def _switch(self, settings: Settings, demo: Run | None) -> None:
+        """Ends the session, and opens another one on an overview of its own."""
+        before = self.session
+        self.changes.stop()
+        self.write_lock.end()
+        before.ticker.stop(0)  # not waited for: a step may be under way on a slow link
+        for loop in before.loops.values():
+            loop.stop(0)
+        self._open(settings, demo, settings.interval_s, serves_foreign=demo is not None)
+        mode = self.current_mode
+        anew = OVERVIEW if mode == OVERVIEW_ANEW else OVERVIEW_ANEW
+        self.add_mode(anew, Overview)
+        self.switch_mode(anew)  # the first picture of its overview starts the ticker
+        self.remove_mode(mode)
+
+    def _is_changing(self) -> bool:
+        """Whether a change of many jobs runs, which would stop with the session."""
+        return self.changes.progress() is not None
+
+    def _restart(self, settings: Settings, demo: Run | None) -> None:
+        """Asks another Redis from now on; of this one nothing was ever seen."""
+        self.profiles.switch_to(settings, demo=demo)
+        if self.demo:
+            self.demo.introduce()
 
     # -- start and end --------------------------------------------------------------------------------------------
 
@@ -130,17 +163,13 @@ class Cockpit(
 
     def refresh_css(self, animate: bool = True) -> None:
         """Textual asks for it before the first picture, too, where the stylesheet was read with these very colours."""
-        if not self._is_css_fresh:
+        if self.theme != self._theme_read:
+            self._theme_read = None
             super().refresh_css(animate)
-        self._is_css_fresh = False
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """What every painted line goes through."""
-        return [*super().get_line_filters(), *([ASCII] if self.settings.is_ascii else ())]
-
-    def get_default_screen(self) -> Screen[Any]:
-        """The overview is what everything begins and ends on."""
-        return Overview()
+        return [*super().get_line_filters(), *([ASCII] if self.session.settings.is_ascii else ())]
 
     def on_mount(self) -> None:
         """Starts the threads, and listens to the signals that end a terminal."""
@@ -149,13 +178,12 @@ class Cockpit(
             # Textual leaves the alternate screen and the mouse on when one of these ends it.
             loop.add_signal_handler(number, self.exit)
         hangup.watch(lambda: loop.call_soon_threadsafe(self.exit))
-        # Textual 8 keeps the last 1 024 widgets' painted lines alive in the cache of a method, also of views that are
-        # closed: with one opened each five seconds the screen grew by 3.5 MB a minute.
-        self.screen_change_signal.subscribe(self, lambda _screen: StylesCache.get_inner_outer.cache_clear())
+        self.screen_change_signal.subscribe(self, lambda _screen: style_cache.forget())
         self._clock = self.set_interval(1.0, self._tell_time)
-        self.use_keymap()
-        self.tell_config()
-        self.introduce_demo()
+        self.profiles.use_keymap()
+        self.profiles.tell_config()
+        if self.demo:
+            self.demo.introduce()
 
     def connect_soon(self) -> None:
         """The overview stands: draws what is known without Redis, and only then begins to talk to it."""
@@ -164,153 +192,165 @@ class Cockpit(
         self.call_after_refresh(self._start_ticker)
 
     def _start_ticker(self) -> None:
-        """The first picture stands: what was made for it stays for good, and the rest may be collected from now on."""
+        """The first picture stands: its objects stay until the end, and the rest may be collected from now on."""
         if not gc.isenabled():  # `opening` held it up
             gc.freeze()
             gc.enable()
-        self.ticker.start()
-
-    def _connected(self, message: tick.Ready) -> None:
-        self.engine, self.layouts = message.engine, message.engine.layouts
-        self.guard_engine(message.engine)
-        self.begin_loops(message.engine)
-        if self._open_queue:
-            self.open_board(message.engine.find(self._open_queue))
+        self.session.ticker.start()
 
     def on_unmount(self) -> None:
         """Ends the threads; what is under way is waited for, shortly, and for all of them together."""
-        ends = [self.ticker.stop, *(loop.stop for loop in self.loops.values())]
+        ends = [self.session.ticker.stop, *(loop.stop for loop in self.session.loops.values())]
         for stop in ends:
             stop(0)
         until_s = time.monotonic() + LEAVE_S
         for stop in ends:
             stop(max(0.0, until_s - time.monotonic()))
+        self.connection_lost.end()
+        self.slow_link.end()
 
-    # -- from the threads -----------------------------------------------------------------------------------------
+    def _explain_fault(self, error: BaseException | None) -> str:
+        settings = self.session.settings
+        return crash.sentences(error, settings.url, is_debug=settings.is_debug)
 
-    def make_ticker(self, interval_s: float) -> tick.Ticker:
-        """The thread that talks to the Redis of the settings."""
-        settings = self.settings
-        ticker = tick.Ticker(lambda: make_engine(settings), lambda what: self._post(what, ticker), interval_s)
-        return ticker
+    # -- from the engine's thread; what the one of a session that is over still says is of no interest ----------------
 
-    def _post(self, what: tick.Message, ticker: tick.Ticker | None = None) -> None:
-        self.post_message(Heard(ticker or self.ticker, what))
-
-    def on_heard(self, message: Heard) -> None:
-        """A picture, a loss, outcomes, an answer; what a ticker still says after a switch is of no interest."""
-        if message.ticker is not self.ticker:
+    def on_connected(self, message: session.Connected) -> None:
+        """The engine was made."""
+        if message.session is not self.session:
             return
-        what = message.what
-        if isinstance(what, tick.Ready):
-            self._connected(what)
-        elif isinstance(what, tick.Refreshed):
-            self._refreshed(what)
-        elif isinstance(what, tick.Lost):
-            self._lose(what)
-        elif isinstance(what, tick.Acted):
-            self.acted(what)
-        elif callable(what.key):
-            what.key(what)
-        elif what.error:
-            self.say(what.error, "error")
+        engine = message.what.engine
+        self.session.connected(engine)
+        self.journal.keep(engine)
+        self.loops.begin(engine)
+        if self._open_queue:
+            self.open_board(engine.find(self._open_queue))
 
-    def _refreshed(self, message: tick.Refreshed) -> None:
-        was_lost, self.lost = self.lost is not None, None
-        is_first = self.snapshot is None
-        known = self.refs
-        self.snapshot, self.refs = message.snapshot, list(self.engine.refs) if self.engine else []
-        self._pictured = message.focus
+    def on_refreshed(self, message: session.Refreshed) -> None:
+        """A picture was taken: draws it."""
+        if message.session is not self.session:
+            return
+        now, snapshot = self.session, message.what.snapshot
+        was_dark, is_first, known = now.is_old or now.snapshot is None, now.snapshot is None, now.refs
+        now.pictured_anew(message.what)
         self._warn()
-        self.feel(message.snapshot.cost.ms)
+        self.slow_link.feel(snapshot.cost.ms)
         self._wind_clock()
-        if was_lost or is_first:
-            for drawn in self.drawn_views():
-                drawn.diagnose(None)
-                drawn.dim(False)
-        view = self.view
+        for drawn in self.navigation.drawn() if was_dark else ():
+            drawn.diagnose(None)
+            drawn.dim(False)
+        view = self.navigation.view
         if view and view.is_drawn:
-            view.show(message.snapshot)
-            self.ticker.look_next_at(view.focus_wish(self.refs))
+            view.show(snapshot)
+            now.ticker.look_next_at(view.focus_wish(now.refs))
         self.show_header()
         self.show_keys()
-        if is_first or known != self.refs:
+        if is_first or known != now.refs:
             self.look_again()
+
+    def on_lost(self, message: session.Lost) -> None:
+        """Redis is away: the last picture stays, dimmed."""
+        if message.session is not self.session:
+            return
+        self.session.lost, self.session.failed = message.what, None
+        self._wind_clock()
+        for view in self.navigation.drawn():
+            view.dim(True)
+        self.connection_lost.show()
+        self.show_header()
+        self.show_keys()
+
+    def on_acted(self, message: session.Acted) -> None:
+        """Outcomes of a change."""
+        if message.session is self.session:
+            self.batches.acted(message.what)
+
+    def on_answered(self, message: session.Answered) -> None:
+        """An answer to a question."""
+        if message.session is self.session:
+            self.session.answered(message.what)
+
+    def on_failed(self, message: session.Failed) -> None:
+        """A picture could not be taken: the last one stays, dimmed, under the reason."""
+        if message.session is not self.session:
+            return
+        before, self.session.lost, self.session.failed = self.session.failed, None, message.what
+        if before is None or before.error != message.what.error:
+            self.say(message.what.error, "error")
+        self._wind_clock()
+        for view in self.navigation.drawn():
+            view.diagnose(None)
+            view.dim(True)
+        self.show_header()
+        self.show_keys()
 
     def _warn(self) -> None:
         """Says what is urgent about the server, when it begins to be so."""
-        now = self.engine.warnings if self.engine else ()
+        engine = self.session.engine
+        now = engine.warnings if engine else ()
         for finding in now:
             if finding not in self._warned:
                 self.say(f"{finding.text}: {finding.remedy}", "warning", timeout=20)
         self._warned = now
 
-    def _lose(self, message: tick.Lost) -> None:
-        self.lost = message
-        self._wind_clock()
-        for view in self.drawn_views():
-            view.dim(True)
-        self.show_diagnosis()
-        self.show_header()
-        self.show_keys()
-
     def _wind_clock(self) -> None:
-        """It goes where something changes between two pictures: at rest its ticks alone were an eighth of the work."""
-        if self.lost or self.demo or self.ticker.wait_s > INTERVAL_S:
+        """Runs the timer where something changes between two pictures: at rest its ticks were an eighth of the work."""
+        if self.session.is_old or self.demo or self.session.ticker.wait_s > INTERVAL_S:
             self._clock.resume()
         else:
             self._clock.pause()
 
     def _tell_time(self) -> None:
         """What changes by itself: the ages of a lost connection, the loops' words, a demo's figures."""
-        self.tell_demo()
-        if self.is_calm:
+        if self.demo:
+            self.demo.tell()
+        if self.slow_link.is_calm:
             return
-        if self.lost:
-            self.show_diagnosis()
+        if self.session.lost:
+            self.connection_lost.show()
         self.show_header()
-        view = self.view
-        if isinstance(view, Overview) and view.is_drawn:
+        view = self.navigation.view
+        if view and view.is_drawn:
             view.show_happened()
 
-    def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
-        """What Textual sends to the terminal, as few bytes of it as do."""
-        super()._display(screen, Spans.of(renderable) if isinstance(renderable, ChopsUpdate) else renderable)
+    # -- from Textual -------------------------------------------------------------------------------------------------
 
-    # -- the picture ----------------------------------------------------------------------------------------------
+    def on_app_blur(self) -> None:
+        """The terminal is not in sight, where it tells."""
+        self.session.ticker.rest(True)
 
-    @property
-    def view(self) -> View | None:
-        """The full screen on top, under any dialog."""
-        return next((screen for screen in reversed(self.screen_stack) if isinstance(screen, View)), None)
+    def on_app_focus(self) -> None:
+        """The terminal is in sight again."""
+        self.session.ticker.rest(False)
 
-    def drawn_views(self) -> list[View]:
-        """The views on the stack that can be drawn into, the one on top last."""
-        return [screen for screen in self.screen_stack if isinstance(screen, View) and screen.is_drawn]
+    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+        """On a slow link its cursor does not blink."""
+        self.slow_link.focused(event.widget)
 
-    def target(self) -> Target:
-        """What a verb would act on now."""
-        return self.view.target() if self.view else Target()
+    def handle_bindings_clash(self, clashed: set[Binding], _node: DOMNode) -> None:
+        """Two bindings have the same key."""
+        self.profiles.tell_clash(clashed)
 
-    def system_of(self, ref: Ref) -> str:
-        """Which system a queue belongs to, where that is worth a word: it is another one than ours."""
-        return "" if self.layouts[ref.layout].loops_by_default else ref.layout
+    # -- the host of screens and services -----------------------------------------------------------------------------
 
-    def is_pictured(self, ref: Ref, id: bytes) -> bool:
-        """Whether the last picture was asked for this job."""
-        return self._pictured.job == (ref, id)
+    def say(self, words: str, severity: str = "information", timeout: float | None = None) -> None:
+        """A toast: what happened, in words that are made safe here."""
+        lines = formats.wrap(safe(words), max(20, min(TOAST, self.size.width - 8)))
+        self.notify("\n".join(lines), severity=severity, markup=False, timeout=timeout)  # type: ignore[arg-type]
 
-    def find(self, name: str) -> Ref:
-        """The queue of that name; UsageError in words where it cannot be one."""
-        if self.engine is None:
-            raise UsageError("not connected yet.")
-        return self.engine.find(name)
+    def show_header(self) -> None:
+        """The two lines above and a demo's strip, as they are now."""
+        self.header_footer.show_header()
+
+    def show_keys(self) -> None:
+        """The footer, for what is under the cursor now."""
+        self.header_footer.show_keys()
 
     def look_again(self) -> None:
         """Takes a picture of what the view on top wants."""
-        view = self.view
+        view = self.navigation.view
         if view and view.is_drawn:
-            self.ticker.look_at(view.focus_wish(self.refs))
+            self.session.ticker.look_at(view.focus_wish(self.session.refs))
 
     def look_soon(self) -> None:
         """Takes it in a moment, once."""
@@ -318,66 +358,145 @@ class Cockpit(
             self._soon.stop()
         self._soon = self.set_timer(SOON_S, self.look_again)
 
-    def happened(self, most: int) -> list[happened.Entry]:
-        """What the loops and this screen did lately, the newest first."""
-        return happened.entries(self.loops.values(), self.changes, most)
+    def _show_frame(self) -> None:
+        """Another view is on top."""
+        self.connection_lost.show()
+        self.look_again()
+        self.show_header()
+        self.show_keys()
 
-    # -- keys that look -------------------------------------------------------------------------------------------
+    def go(self, view: Screen[None]) -> None:
+        """Shows a view on top of this one."""
+        self.navigation.go(view)
+
+    def open_board(self, ref: Ref) -> None:
+        """Shows the places of a queue."""
+        self.navigation.open_board(ref)
+
+    def open_job(self, ref: Ref, job: Job) -> None:
+        """Shows a job."""
+        self.navigation.open_job(ref, job)
+
+    def check_verb(self, key: str) -> bool | None:
+        """Whether a verb's key works now: False hides it, None shows it grey."""
+        return self.changes.check(key)
+
+    def begin(self, verb: Verb, target: Target, *, is_chosen: bool = False) -> None:
+        """The way from a verb to its request."""
+        self.changes.begin(verb, target, is_chosen=is_chosen)
+
+    def begin_many(self, verb: str, chosen: Sequence[tuple[Ref, Sequence[Job]]], about: str) -> None:
+        """A verb on jobs of several queues."""
+        self.changes.begin_many(verb, chosen, about)
+
+    def shown_loops(self) -> dict[str, tuple[Loop, bool]]:
+        """The loops that mean something for the queue in focus, and whether each serves it."""
+        return self.loops.shown()
+
+    def export_operations(self) -> None:
+        """Writes the journal of this session into files."""
+        self.journal.export()
+
+    # -- keys ---------------------------------------------------------------------------------------------------------
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Hidden when changes are off or the layout has no such script; grey when it does not fit here."""
+        if action == "verb":
+            return self.check_verb(str(parameters[0]))
         if action in ("toggle_loop", "step_loop"):
-            return not self.is_read_only and bool(self.loops)
-        if action == "undo":
-            return not self.is_read_only
+            return not self.session.is_read_only and bool(self.session.loops)
+        if action in ("undo", "lock"):
+            return not self.session.is_read_only
+        if action == "unlock":
+            return self.write_lock.can_unlock
         if action == "demo":
             return self.demo is not None
-        if action in AWAY_ACTIONS:
-            return self.is_away
-        return self.check_verb(str(parameters[0])) if action == "verb" else True
+        return self.session.is_away if action in AWAY_ACTIONS else True
 
-    def ask(self, function: Callable[[Engine], Any], then: Callable[[tick.Answered], None]) -> None:
-        """Runs a short function with the engine, on its thread; `then` gets the answer, on this one."""
-        self.ticker.call(then, function)
+    def action_verb(self, key: str) -> None:
+        """Does what a key for changes means here."""
+        self.changes.press(key)
 
-    def work(self, function: Callable[[Engine], Iterator[Any]], then: Callable[[tick.Answered], None]) -> None:
-        """The same with a generator of round trips; `then` gets each step. `ticker.end_work(then)` ends it."""
-        self.ticker.work(then, function)
+    def action_undo(self) -> None:
+        """Takes back a change."""
+        self.undo.press()
+
+    def action_toggle_loop(self, verb: str) -> None:
+        """Stops or starts the dispatcher or the reaper."""
+        self.loops.toggle(verb)
+
+    def action_step_loop(self, verb: str) -> None:
+        """One step of a loop."""
+        self.loops.step(verb)
+
+    def action_unlock(self, duration: str) -> None:
+        """Lets changes through for so long."""
+        self.write_lock.unlock(duration)
+
+    def action_lock(self) -> None:
+        """No more changes."""
+        self.write_lock.lock()
+
+    def action_export_operations(self) -> None:
+        """Writes the journal of this session into files."""
+        self.journal.export()
+
+    async def action_back(self) -> None:
+        """Stops a change of many jobs; else one step back; on the overview, nothing."""
+        if not self.changes.stop():
+            self.navigation.back()
+
+    async def action_quit_or_back(self) -> None:
+        """One step back; on the overview, the end."""
+        if self.navigation.is_at_the_first:
+            self.exit()
+        else:
+            await self.action_back()
+
+    def action_open_view(self, name: str) -> None:
+        """Goes to one of the views in `registry.VIEWS`."""
+        self.navigation.open_view(name)
+
+    def action_help(self) -> None:
+        """Every key."""
+        self.navigation.show_keys_page()
 
     def action_copy_as(self) -> None:
         """Asks in which form to copy what is under the cursor, or marked."""
-        from rqtui.tui.copying import Copying
+        from rqtui.tui.services.copying import Copying
 
-        Copying(self).offer()
+        view = self.navigation.view
+        if view is not None and not self.navigation.is_asking:
+            Copying(self, view).offer()
 
     def action_refresh_now(self) -> None:
         """A new picture, and a look for new queues."""
-        self.ticker.discover()
-        if self.view is not None and self.view.is_drawn:
-            self.view.anew()
+        self.session.ticker.discover()
+        view = self.navigation.view
+        if view is not None and view.is_drawn:
+            view.anew()
 
     def action_interval(self, factor: float) -> None:
-        """Refreshes half as often or twice as often, between 0.25 s and a minute."""
-        self.set_interval_s(self.ticker.interval_s * factor)
+        """Refreshes half as often or twice as often."""
+        self.session.refresh_every(self.session.ticker.interval_s * factor)
 
-    def set_interval_s(self, seconds: float) -> None:
-        """Refreshes so often from now on."""
-        self.ticker.interval_s = min(LONGEST_S, max(SHORTEST_S, seconds))
-        self.ticker.refresh()
+    def action_demo(self) -> None:
+        """What to try in this demo."""
+        if self.demo:
+            self.demo.show_page()
 
-    def say(self, words: str, severity: str = "information", timeout: float | None = None) -> None:
-        """A toast: what happened, in words that are made safe here."""
-        lines = display.wrap(display.safe(words), max(20, min(TOAST, self.size.width - 8)))
-        self.notify("\n".join(lines), severity=severity, markup=False, timeout=timeout)  # type: ignore[arg-type]
+    def action_demo_control(self, name: str) -> None:
+        """A key of the demo's strip."""
+        if self.demo:
+            self.demo.press(name)
 
+    def action_edit_url(self) -> None:
+        """Asks for another URL."""
+        self.connection_lost.edit_url()
 
-def make_engine(settings: Settings) -> Engine:
-    """The engine of these settings; nothing is sent yet. Raises UsageError for a layout or a URL that cannot be."""
-    from rqtui import layouts
-    from rqtui.engine import Engine
-
-    client, made = server.connect(settings.url), layouts.make_all(settings.layouts)
-    return Engine(client, made, settings.read_only, denied=settings.denied, profile=settings.profile)
+    def action_open_demo(self) -> None:
+        """Starts a Redis of its own, and a demo on it."""
+        self.connection_lost.open_demo()
 
 
 def run(settings: Settings, demo: Run | None = None, *, open_queue: str = "", interval_s: float | None = None) -> int:

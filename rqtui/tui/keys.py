@@ -1,7 +1,8 @@
 """The keys: what looks (lowercase) stands here, what changes (UPPERCASE) comes from `rqtui.verbs`.
 
-Bindings, footer, help, palette and the README's table are made from these two tables and, while a demo runs, from the
-controls of its strip; a test proves that no key is taken twice on one screen and that letters obey the case law.
+Bindings, footer, help, keymap, palette and `docs/keys.md` are made from these two tables and, while a demo runs,
+from the controls of its strip; a test proves that no key is taken twice on one screen and that letters obey the case
+law.
 """
 
 from __future__ import annotations
@@ -52,18 +53,18 @@ LOOKS: tuple[Look, ...] = (
     Look("move", "j,k", "", "move", "down, up; the arrows too"),
     Look("ends", "g,G", "", "ends", "the first, the last; Home and End too", _TABLES),
     Look("screenful", "pageup,pagedown", "", "page", "a screenful up or down", _TABLES),
-    Look("open", "enter", "", "open", "open what is under the cursor", _TABLES, True),
+    Look("open", "enter", "", "open", "open the row under the cursor", _TABLES, True),
     Look("back", "escape", "back", "back", "one step back; stops a change of many jobs"),
     Look("quit", "q", "quit_or_back", "back", "back; on the overview: quit"),
-    Look("undo", "z", "undo", "undo", "take back the last change made here, or the one under the cursor", (), True),
+    Look("undo", "z", "undo", "undo", "undo the last change made here, or the one under the cursor", (), True),
     Look("place", "1,2,3,4,5", "screen.place", "place", "scheduled, ready, reserved, done, dead", ("board",)),
     Look("next_pane", "tab,l", "screen.pane(1)", "next", "the next place", ("board",)),
     Look("previous_pane", "shift+tab,h", "screen.pane(-1)", "previous", "the place before", ("board",)),
     Look("mark", "space", "", "mark", "mark the job, or unmark it", ("board",), True),
     Look("mark_range", "v", "", "range", "mark a range: v here, v there", ("board",)),
     Look("mark_loaded", "a", "", "loaded", "mark all that is loaded", ("board",)),
-    Look("mark_all", "asterisk", "screen.mark_all", "all", "choose the whole place", ("board",)),
-    Look("unmark", "u", "", "none", "choose nothing", ("board",)),
+    Look("mark_all", "asterisk", "screen.mark_all", "all", "mark the whole place", ("board",)),
+    Look("unmark", "u", "", "none", "unmark all", ("board",)),
     Look("page_before", "left_square_bracket", "screen.page(-1)", "page", "the page before", ("board",)),
     Look("page_after", "right_square_bracket", "screen.page(1)", "page", "the next page", ("board",)),
     Look(
@@ -71,32 +72,45 @@ LOOKS: tuple[Look, ...] = (
         "slash",
         "screen.filter",
         "filter",
-        "show only what fits: text /re/ !term id: job: err:",
+        "show rows that match: text /re/ !term id: job: err:",
         _TABLES,
         True,
     ),
-    Look("zoom", "plus", "screen.zoom", "zoom", "one place over the whole width, and back", ("board",)),
+    Look("zoom", "plus", "screen.zoom", "zoom", "zoom one place to the whole width, and back", ("board",)),
     Look("search", "slash", "screen.filter", "search", "look for text or /re/ in the body", ("job",), True),
-    Look(
-        "next_match", "n", "screen.next_match", "next", "the next that the last filter lets through", ("board", "job")
-    ),
+    Look("next_match", "n", "screen.next_match", "next", "the next job that matches the last filter", ("board", "job")),
     Look("job_before", "left_square_bracket", "screen.page(-1)", "previous", "the job before in the list", ("job",)),
     Look("job_after", "right_square_bracket", "screen.page(1)", "next", "the next job in the list", ("job",)),
-    Look("viewer", "v", "screen.viewer", "view as", "the body as JSON or msgpack, as text, in hex", ("job",), True),
+    Look("viewer", "v", "screen.viewer", "view as", "the body as JSON or MessagePack, as text, in hex", ("job",), True),
     Look("whole", "enter", "", "whole body", "fetch a body that is too long to be shown at once", ("job",)),
-    Look("sort", "s", "screen.sort", "sort", "sort the rows otherwise", _SORTED, True),
-    Look("group", "quotation_mark", "screen.group", "group", "queues by the beginning of their names", ("overview",)),
-    Look("reveal", "c", "screen.reveal", "in clear", "show what is masked in the body, and back", ("job",), True),
+    Look("sort", "s", "screen.sort", "sort", "sort the rows another way", _SORTED, True),
+    Look(
+        "group",
+        "quotation_mark",
+        "screen.group",
+        "group",
+        "group queues by the beginning of their names",
+        ("overview",),
+    ),
+    Look(
+        "reveal",
+        "c",
+        "screen.reveal",
+        "in clear",
+        "show masked values of the body, and mask them again",
+        ("job",),
+        True,
+    ),
     Look("dispatcher", "comma", "toggle_loop('dispatch')", "dispatcher", "dispatcher on or off"),
     Look("reaper", "full_stop", "toggle_loop('reap')", "reaper", "reaper on or off"),
     Look("dispatch_step", "less_than_sign", "step_loop('dispatch')", "step", "one step of the dispatcher"),
     Look("reap_step", "greater_than_sign", "step_loop('reap')", "step", "one step of the reaper"),
-    Look("workers", "w", "open_view('workers')", "workers", "who works on the queue, who is late, what they hold"),
-    Look("kinds", "b", "open_view('kinds')", "by job", "the kinds of jobs: how many where, failures, time"),
+    Look("workers", "w", "open_view('workers')", "workers", "workers: who runs, who is late, which jobs they hold"),
+    Look("kinds", "b", "open_view('kinds')", "by job", "kinds of jobs: how many in each place, failures, times"),
     Look("errors", "e", "open_view('errors')", "errors", "dead and retrying jobs, grouped by their error"),
-    Look("events", "f", "open_view('events')", "events", "what moved, as it happens"),
+    Look("events", "f", "open_view('events')", "events", "events of the queue as they happen"),
     Look("metrics", "m", "open_view('metrics')", "metrics", "throughput, failures, latency and depth over time"),
-    Look("loops", "t", "open_view('loops')", "loops", "dispatcher and reaper: steps, lag, who is next"),
+    Look("loops", "t", "open_view('loops')", "loops", "dispatcher and reaper: steps, lag, next jobs"),
     Look("redis", "i", "open_view('redis')", "Redis", "the server: memory, clients, slow commands, warnings"),
     Look("operations", "o", "open_view('operations')", "operations", "every change made here, and their export"),
     Look("widen", "quotation_mark", "screen.widen", "all queues", "this queue, or all of them", _SORTED[1:], True),
@@ -108,18 +122,31 @@ LOOKS: tuple[Look, ...] = (
         "p",
         "screen.freeze",
         "freeze",
-        "let the rows stand while the counters run",
+        "freeze the rows while the counters go on",
         (*LISTS, *_SORTED[1:], "events"),
     ),
     Look("next_failure", "n", "screen.next_failure", "next failure", "the next older failure", ("events",), True),
-    Look("refresh", "r", "refresh_now", "refresh", "take a new picture now, look for new queues"),
+    Look("refresh", "r", "refresh_now", "refresh", "refresh now, and look for new queues"),
     Look("slower", "minus", "interval(2)", "slower", "refresh half as often"),
     Look("faster", "equals_sign", "interval(0.5)", "faster", "refresh twice as often"),
     Look("demo", "d", "demo", "demo", "what to try in this demo, and what to watch", (), False, True),
     Look("copy", "y", "copy_as", "copy", "copy as: id, JSON, redis-cli, Python, body; or the list"),
     Look("palette", "colon,ctrl+p", "command_palette", "palette", "every command, the rare ones too", (), True),
-    Look("help", "question_mark", "help", "keys", "this page", (), True),
+    Look("help", "question_mark", "help", "keys", "the keys that work here", (), True),
 )
+UNLOCKS = ("5m", "15m", "1h")
+COMMANDS: tuple[Look, ...] = (  # those of the palette that have no key of their own
+    *(
+        Look(f"unlock_{time}", "", f"unlock('{time}')", f"unlock {time}", "allow changes for so long")
+        for time in UNLOCKS
+    ),
+    Look("lock", "", "lock", "lock now", "no more changes from this screen"),
+    Look("export", "", "export_operations", "export operations", "every change made here, as Markdown and JSON"),
+    Look("keys", "", "help", "keys", "every key  (?)"),
+    Look("theme", "", "change_theme", "theme", "choose a theme from a list"),
+    Look("end", "", "quit", "quit", "stop rqtui"),
+)
+VIEWS = tuple(look.id for look in LOOKS if look.action.startswith("open_view("))  # opened by a key from anywhere
 NEAR = ("filter", "search", "mark")  # in the footer right after the verbs of the row under the cursor
 LAST = ("undo", "palette", "help")  # there always, at the end; undo while there is something to undo
 _FOOTER_TOO = {  # looks that work everywhere and are the matter of one view

@@ -1,13 +1,14 @@
 """View: what every full screen of the program has in common: header, footer, the wish for data, the freeze.
 
-A view knows nothing of Redis. The app asks it what it wants to see (`focus_wish`), shows it new pictures (`show`),
-and asks on what a verb would act (`target`).
+A view knows the session that it was opened in, and the app as its `Host`. It is asked what it wants to see
+(`focus_wish`), is shown new pictures (`show`), and tells on what a verb would act (`target`) and what else it can do:
+nobody asks which view it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual.app import ComposeResult
@@ -18,37 +19,18 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from rqtui.errors import UsageError
-from rqtui.model import Focus, Job, Queue, Ref, Snapshot, State
-from rqtui.tui.chrome import Footer, Header, Sides, Strip
-from rqtui.tui.filterline import FilterLine
+from rqtui.model import Focus, Job, Ref, Snapshot, State
+from rqtui.tui.target import Target
+from rqtui.tui.widgets.chrome import Footer, Header, Sides, Strip
+from rqtui.tui.widgets.filterline import FilterLine
 
 if TYPE_CHECKING:
-    from rqtui.tui.app import Cockpit
+    from rqtui.operations.journal import Operation
+    from rqtui.tui.host import Host
+    from rqtui.tui.session import Session
     from rqtui.verbs import Verb
 
 SMALLEST = (60, 12)
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """What a verb acts on: jobs, or with `whole` everything in `place`, or the queue."""
-
-    ref: Ref | None = None
-    place: str = ""
-    jobs: tuple[Job, ...] = ()
-    whole: bool = False
-    queue: Queue | None = None
-    state: State | None = None  # of the place
-    workers: tuple[str, ...] = ()  # for the verbs of workers
-    filter: str = ""  # the expression, where `jobs` are all that it was found to let through
-    looked: int = 0  # of a long place: how many were looked at for that, where it was not looked through; 0: all were
-
-    @property
-    def is_held(self) -> bool:
-        """Whether workers hold what it is about."""
-        if self.state is State.RESERVED or self.filter:  # all that match stand in one place: they may be many
-            return self.state is State.RESERVED
-        return any(job.state is State.RESERVED for job in self.jobs)
 
 
 class View(Screen[None]):
@@ -56,6 +38,9 @@ class View(Screen[None]):
 
     NAME: ClassVar[str] = ""
     FILTER_HINT: ClassVar[str] = ""  # what `/` can look for here; empty: nothing
+    IS_FIRST: ClassVar[bool] = False  # whether the program begins and ends on it
+    MAKES_QUEUES: ClassVar[bool] = False  # whether a new job's form asks for its queue, which may be a new one
+    HAS_OPERATIONS: ClassVar[bool] = False  # whether undo is about the operation that is `picked` here
     is_frozen = False
     is_revealed = False  # whether secrets are shown in clear
     filter_text = ""
@@ -70,9 +55,19 @@ class View(Screen[None]):
         self._diagnosis, self._too_small = Static("", id="diagnosis"), Static("", id="too-small")
 
     @property
-    def cockpit(self) -> Cockpit:
-        """The app, by its own type."""
-        return cast("Cockpit", self.app)
+    def host(self) -> Host:
+        """The app, as a view knows it."""
+        return cast("Host", self.app)
+
+    @cached_property
+    def session(self) -> Session:
+        """What is known of the Redis that this view was opened on; after a switch it may draw itself once more."""
+        return self.host.session
+
+    @property
+    def is_on_top(self) -> bool:
+        """Whether no other view covers it."""
+        return top(self.app.screen_stack) is self
 
     @property
     def is_drawn(self) -> bool:
@@ -87,7 +82,7 @@ class View(Screen[None]):
         yield self._too_small
         yield self.footer
         yield self.filter_line
-        self.strip.display = self.cockpit.demo is not None
+        self.strip.display = self.session.demo is not None
         yield self.strip
 
     def on_mount(self) -> None:
@@ -98,8 +93,8 @@ class View(Screen[None]):
     def on_resize(self, _event: Resize) -> None:
         """Its lines fit themselves to the new size."""
         self.check_size()
-        self.cockpit.show_header()
-        self.cockpit.show_keys()
+        self.host.show_header()
+        self.host.show_keys()
 
     def compose_view(self) -> ComposeResult:
         """The widgets between header and footer."""
@@ -125,6 +120,10 @@ class View(Screen[None]):
         """What the header's second line says."""
         return Content(), Content()
 
+    def allows(self, verb: Verb) -> bool:
+        """Whether a verb can mean anything here."""
+        return True
+
     def begins(self, verb: Verb) -> bool:
         """Begins a verb in this view's own way; False: it has none, and the verb is begun as everywhere."""
         return False
@@ -134,6 +133,35 @@ class View(Screen[None]):
 
     def acted(self, ids: Collection[bytes]) -> None:
         """Some jobs were acted on."""
+
+    def picked(self) -> Operation | None:
+        """The operation under the cursor."""
+        return None
+
+    def show_happened(self) -> None:
+        """Tells what the loops and this screen did lately, where it does."""
+
+    def lists_jobs_of(self, ref: Ref) -> bool:
+        """Whether `step_job` goes through the jobs of that queue."""
+        return False
+
+    def step_job(self, step: int) -> Job | None:
+        """The job after the one under the cursor, or before it; the cursor goes there. None: it is the last loaded."""
+        return None
+
+    def narrow(self, state: State, expression: str) -> None:
+        """Goes to the jobs of a state, and lets a filter hold there."""
+
+    def ranked(self, refs: Collection[Ref]) -> list[Ref]:
+        """These queues, the busiest first, where this view knows; else none."""
+        return []
+
+    def busiest(self, refs: Sequence[Ref], most: int) -> tuple[Ref, ...]:
+        """All of these queues or, of more than a view can follow, the busiest, as the views below have counted them."""
+        if len(refs) <= most:
+            return tuple(refs)
+        known = (view.ranked(refs) for view in views(self.app.screen_stack))
+        return tuple(next(filter(None, known), list(refs))[:most])
 
     # -- the filter -----------------------------------------------------------------------------------------------
 
@@ -168,7 +196,7 @@ class View(Screen[None]):
         try:
             self.filtered(expression)
         except UsageError as error:
-            self.cockpit.say(str(error), "error")
+            self.host.say(str(error), "error")
             return
         self.filter_text = expression
         self.filter_line.close(expression)
@@ -211,23 +239,17 @@ class View(Screen[None]):
             )
             self._too_small.update(Content(text))
 
-    def look_again(self) -> None:
-        """The wish changed: take a picture at once."""
-        self.cockpit.look_again()
-
-    def look_soon(self) -> None:
-        """The wish changed, and may change again in a moment: a held key makes one request."""
-        self.cockpit.look_soon()
-
-    def app_keys_changed(self) -> None:
-        """What the keys can do here changed."""
-        self.cockpit.show_keys()
-
-    def open_job(self, ref: Ref, job: Job) -> None:
-        """Opens the page of a job."""
-        self.cockpit.open_job(ref, job)
-
     def action_freeze(self) -> None:
         """Lets the rows stand while the counters run, and back."""
         self.is_frozen = not self.is_frozen
-        self.look_again()
+        self.host.look_again()
+
+
+def views(stack: Sequence[Screen[object]]) -> list[View]:
+    """The views among these screens, without what is opened above them; the one on top last."""
+    return [screen for screen in stack if isinstance(screen, View)]
+
+
+def top(stack: Sequence[Screen[object]]) -> View | None:
+    """The view on top, under any dialog."""
+    return next((screen for screen in reversed(stack) if isinstance(screen, View)), None)

@@ -21,15 +21,15 @@ from typing import Any
 
 from faults.history import History
 
-from rqtui import layouts
-from rqtui.client import Queue
-from rqtui.engine import Engine
+from rqtui.client.leased_job import Job
+from rqtui.client.queue import Queue
+from rqtui.connection.connect import connect
+from rqtui.engine.engine import Engine
+from rqtui.engine.loops import Loop, mover
+from rqtui.engine.ticker import Ticker
 from rqtui.errors import RqtuiError, ServerError
-from rqtui.job import Job
-from rqtui.loops import Loop, mover
 from rqtui.model import Focus, PageWish, Ref
-from rqtui.server import connect
-from rqtui.tick import Ticker
+from rqtui.systems import registry
 
 TTR_S = 0.6
 TRIES = 3  # of a put or an ack whose answer was an error
@@ -182,10 +182,10 @@ def look(actor: Actor) -> None:
     """The engine room of a screen: pictures of all queues and a page, a dispatcher and a reaper."""
     refs = [Ref("native", name) for name in actor.queues]
     loops = [
-        Loop(verb, mover(verb, connect(actor.url), {"native": layouts.make("native")}, lambda: refs, every_s=0.2))
+        Loop(verb, mover(verb, connect(actor.url), {"native": registry.make("native")}, lambda: refs, every_s=0.2))
         for verb in ("dispatch", "reap")
     ]
-    ticker = Ticker(lambda: Engine(connect(actor.url), [layouts.make("native")]), lambda _message: None, 0.3)
+    ticker = Ticker(lambda: Engine(connect(actor.url), [registry.make("native")]), lambda _message: None, 0.3)
     ticker.start()
     for loop in loops:
         loop.start()
@@ -202,7 +202,7 @@ def look(actor: Actor) -> None:
 
 def operate(actor: Actor) -> None:
     """An operator at the engine: any verb on a few jobs that stand where it takes them from."""
-    engine = Engine(connect(actor.url), [layouts.make("native")])
+    engine = Engine(connect(actor.url), [registry.make("native")])
     while not actor.stop.is_set():
         ref = Ref("native", actor.chance.choice(actor.queues))
         verb, place, form = actor.chance.choice(_VERBS)

@@ -32,14 +32,14 @@ from proxy import Proxy
 from redis import Redis
 from waiting import wait_until
 
-from rqtui import names
-from rqtui.client import Queue
+from rqtui.client import native_keys
+from rqtui.client.queue import Queue
 
 FOLDER = Path(__file__).parent
 DRAIN_S = 180.0
 STREAM = 10_000  # events that a queue keeps; Redis 6.2 does not tell how many there were
-END_S = 30.0  # for a process to end after SIGTERM
-YOUNG_S = 20.0  # `rqtui work` that finds no Redis when it starts says so and ends with 3
+END_S = 60.0  # for a process to end after SIGTERM
+YOUNG_S = 60.0  # `rqtui work` that finds no Redis when it starts says so and ends with 3
 SETTINGS = {"ttr_ms": 600, "max_attempts": 4, "backoff_ms": 50, "backoff_cap_ms": 400, "events": "on"}
 # One queue remembers the ids of done jobs, so that "done twice" can be told from "put twice"; one keeps the jobs; one
 # forgets them at once, which is the default.
@@ -257,10 +257,12 @@ def run(folder: Path, seed: int, fsync: str, kills: int, pace_s: float) -> Outco
                 queue.configure(**SETTINGS, **ALSO[name])
         for slot in stage.slots.values():
             stage.fill(slot)
+        _until_acked(stage, 1)  # everybody is there, however long it took to start them
         start_s = time.monotonic()
         for strike in strikes(seed, kills, pace_s):
             stage.at(start_s + strike.at_s, lambda strike=strike: stage.strike(strike, start_s))
         stage.play()
+        _until_acked(stage, 10)  # on a busy machine the faults come faster than the jobs
         _drain(stage)
         _finish(stage)
         dumps = {name: dump(server.client(), name, checked(server.url, name), bool(ALSO[name])) for name in QUEUES}
@@ -278,6 +280,19 @@ def run(folder: Path, seed: int, fsync: str, kills: int, pace_s: float) -> Outco
     return Outcome(seed, path, broken, figures)
 
 
+def _until_acked(stage: Stage, number: int) -> None:
+    """Waits until so many jobs of each queue were done."""
+
+    def are() -> bool:
+        stage.look_after()
+        for slot in stage.slots.values():
+            stage.fill(slot)
+        return all(int(client.hget(native_keys.keys(name)["meta"], "acked") or 0) >= number for name in QUEUES)
+
+    with stage.server.client() as client:
+        wait_until(are, DRAIN_S, f"{number} jobs done in each queue", every_s=0.05)
+
+
 def _drain(stage: Stage) -> None:
     """No more faults: producers and operators leave, queues are resumed, the others work until nothing waits."""
     for proxy in stage.proxies.values():
@@ -293,8 +308,11 @@ def _drain(stage: Stage) -> None:
 
         def is_empty() -> bool:
             stage.look_after()
-            keys = [names.keys(name)[place] for name in QUEUES for place in ("scheduled", "ready", "reserved")]
-            return not any(client.zcard(key) for key in keys)
+            together = client.pipeline()  # or a job that moves meanwhile would be seen in none of its places
+            for name in QUEUES:
+                for place in ("scheduled", "ready", "reserved"):
+                    together.zcard(native_keys.keys(name)[place])
+            return not any(together.execute())
 
         try:
             wait_until(is_empty, DRAIN_S, "an end of the work", every_s=0.05)
@@ -336,7 +354,7 @@ def _end_all(stage: Stage) -> None:
 
 def dump(client: Redis, queue: str, found: Sequence[object], remembers: bool = True) -> Dump:
     """What a queue holds; `found` is what `check` says of it, `remembers` whether it knows the ids of done jobs."""
-    keys = names.keys(queue)
+    keys = native_keys.keys(queue)
     places = {
         place: {id.decode(): score for id, score in client.zrange(keys[place], 0, -1, withscores=True)}
         for place in PLACES

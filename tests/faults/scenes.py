@@ -16,14 +16,14 @@ from redis import Redis, exceptions
 from waiting import wait_until
 from walking import problems
 
-from rqtui import layouts
-from rqtui.client import Queue
+from rqtui.client.leased_job import Job
+from rqtui.client.queue import Queue
+from rqtui.connection.connect import connect
+from rqtui.engine.loops import Loop, mover
 from rqtui.errors import ServerError
-from rqtui.job import Job
-from rqtui.loops import Loop, mover
 from rqtui.model import Ref
-from rqtui.scripts import Answer, run
-from rqtui.server import connect
+from rqtui.scripts.script import Answer, run
+from rqtui.systems import registry
 
 SHORT = "1ms"  # a lease that is over by the next call
 
@@ -201,14 +201,14 @@ def a_put_gets_in_and_the_door_is_shut(scene: Scene) -> None:
 
         pool.get_connection = once
         scene.by("producer").call("put", lambda: queue.put({}, id="a"), _word, queue="mail", ids=["a"])
-    assert scene.queue.counts()["ready"] == 1
+    wait_until(lambda: scene.queue.counts()["ready"] == 1, what="the put that nobody was told of")
 
 
 def redis_is_away_for_a_moment(scene: Scene) -> None:
     ref = Ref("native", "mail")
     with connect(scene.proxy.url) as link:
         loop = Loop(
-            "dispatch", mover("dispatch", link, {"native": layouts.make("native")}, lambda: [ref], every_s=0.01)
+            "dispatch", mover("dispatch", link, {"native": registry.make("native")}, lambda: [ref], every_s=0.01)
         )
         scene.proxy.refuse()
         loop.start()

@@ -17,8 +17,8 @@ import pytest
 from redis import Redis, RedisError
 from waiting import wait_until
 
-from rqtui import embedded, watchdog
-from rqtui.server import connect
+from rqtui.connection import embedded, watchdog
+from rqtui.connection.connect import connect
 
 
 class DurableServer:

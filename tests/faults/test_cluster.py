@@ -14,14 +14,15 @@ from shell import shell
 from waiting import wait_until
 from walking import problems
 
-from rqtui import layouts, names
-from rqtui.client import Queue
-from rqtui.engine import Engine, with_layouts
+from rqtui.client import native_keys
+from rqtui.client.queue import Queue
+from rqtui.connection.cluster import slot_of
+from rqtui.connection.connect import connect, reach
+from rqtui.engine.engine import Engine, with_layouts
+from rqtui.engine.loops import Loop, mover
 from rqtui.errors import ServerError, Unreachable, UsageError
-from rqtui.loops import Loop, mover
 from rqtui.model import Ref, State
-from rqtui.server import connect, reach
-from rqtui.topology import slot_of
+from rqtui.systems import registry
 
 ENOUGH = 60.0
 NAMES = ("red", "green", "blue", "mail", "sms", "pdf")
@@ -38,7 +39,7 @@ class Trio:
 
     def owner(self, queue: str) -> Server:
         """The node that has a queue, as the nodes themselves say."""
-        slot = slot_of(names.keys(queue)["meta"])
+        slot = slot_of(native_keys.keys(queue)["meta"])
         shares = self.nodes[-1].client.execute_command("CLUSTER", "SLOTS")
         (port,) = [int(node[1]) for first, last, node, *_ in shares if first <= slot <= last]
         return next(node for node in self.nodes if node.port == port)
@@ -70,7 +71,7 @@ def mortal() -> Iterator[Trio]:
 
 
 def engine(trio: Trio) -> Engine:
-    return with_layouts(connect(trio.url), layouts.make_all())
+    return with_layouts(connect(trio.url), registry.make_all())
 
 
 # All nodes -----------------------------------------------------------------------------------------------------------
@@ -99,15 +100,15 @@ def test_queues_on_all_nodes_are_put_to_consumed_and_settled(trio: Trio) -> None
             assert (counts["acked"], counts["ready"], counts["reserved"]) == (6, 0, 0)
         node = trio.owner(name)
         assert problems(node.client, name) == []
-        assert node.client.exists(names.keys(name)["meta"])
+        assert node.client.exists(native_keys.keys(name)["meta"])
 
 
 def test_every_queue_is_found_also_one_that_a_crash_left_off_the_list(trio: Trio) -> None:
     for name in NAMES:
         with Queue(name, trio.url) as queue:
             queue.put(1)
-    keeper = next(node for node in trio.nodes if _has(node.client, names.QUEUES))
-    keeper.client.srem(names.QUEUES, "red", "blue", "green")
+    keeper = next(node for node in trio.nodes if _has(node.client, native_keys.QUEUES))
+    keeper.client.srem(native_keys.QUEUES, "red", "blue", "green")
     found = engine(trio)
     assert {ref.queue for ref in found.refs} == set(NAMES)
     assert {queue.name: queue.count_in(State.READY) for queue in found.snapshot().queues} == dict.fromkeys(NAMES, 1)
@@ -126,10 +127,10 @@ def test_one_loop_serves_queues_on_all_nodes(trio: Trio) -> None:
         with Queue(name, trio.url) as queue:
             queue.put(1, delay="50ms")
     with connect(trio.url) as client:
-        loop = Loop("dispatcher", mover("dispatch", client, {"native": layouts.make("native")}, lambda: refs))
+        loop = Loop("dispatcher", mover("dispatch", client, {"native": registry.make("native")}, lambda: refs))
         wait_until(lambda: loop.step() and sum(done.moved for done in loop.rounds) == len(NAMES), ENOUGH)
     for name in NAMES:
-        assert trio.owner(name).client.zcard(names.keys(name)["ready"]) == 1
+        assert trio.owner(name).client.zcard(native_keys.keys(name)["ready"]) == 1
 
 
 def test_commands_work_on_all_nodes(trio: Trio) -> None:
@@ -174,7 +175,7 @@ async def test_the_screen_shows_queues_of_all_nodes_and_changes_them(trio: Trio)
     async with screen(trio.url, (160, 45), open_queue="pdf") as it:
         await it.until_shown("pdf", "scheduled")
         await it.press("1", "R")
-        await it.until(lambda: trio.owner("pdf").client.zcard(names.keys("pdf")["ready"]) == 1, "the promotion")
+        await it.until(lambda: trio.owner("pdf").client.zcard(native_keys.keys("pdf")["ready"]) == 1, "the promotion")
         await it.press("escape")
         await it.until_shown(*NAMES)
 
@@ -182,12 +183,12 @@ async def test_the_screen_shows_queues_of_all_nodes_and_changes_them(trio: Trio)
 # What cannot be there ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [name for name in layouts.names() if name != "native"])
+@pytest.mark.parametrize("name", [name for name in registry.names() if name != "native"])
 def test_a_system_whose_keys_differ_in_slot_is_refused_in_a_sentence(trio: Trio, name: str) -> None:
     ran = shell(trio.url, "--layout", name, "snapshot")
     assert ran.code == 2 and f"{name} cannot run on a Cluster" in ran.err
     with pytest.raises(UsageError, match="different slots"):
-        Engine(connect(trio.url), [layouts.make(name)])
+        Engine(connect(trio.url), [registry.make(name)])
 
 
 def test_the_url_of_one_node_alone_names_the_url_of_all(trio: Trio) -> None:
@@ -217,11 +218,11 @@ def test_nobody_at_home_is_a_sentence() -> None:
 def test_while_a_slot_moves_a_put_says_so_and_afterwards_everything_follows(trio: Trio) -> None:
     source = trio.owner("mail")
     target = next(node for node in trio.nodes if node is not source)
-    slot = slot_of(names.keys("mail")["meta"])
+    slot = slot_of(native_keys.keys("mail")["meta"])
     ids = {node.port: node.client.execute_command("CLUSTER", "MYID").decode() for node in trio.nodes}
     stop, ran = threading.Event(), []
     loop = Loop(
-        "reaper", mover("reap", connect(trio.url), {"native": layouts.make("native")}, lambda: [Ref("native", "mail")])
+        "reaper", mover("reap", connect(trio.url), {"native": registry.make("native")}, lambda: [Ref("native", "mail")])
     )
 
     def work() -> None:
@@ -295,7 +296,7 @@ async def test_a_dead_node_takes_its_queues_along_and_no_others_until_it_is_back
         assert [name for name in left if errors[name]] == []
         assert [name for name in gone if name in errors and not errors[name]] == []
         await it.until(lambda: _errors(it.app) == set(gone), "the lost queues by name", ENOUGH)
-        assert it.app.lost is None
+        assert it.app.session.lost is None
         victim.start()
         wait_until(lambda: _is_back(victim), ENOUGH)
         wait_until(lambda: _is_put(held[gone[0]]), ENOUGH)
@@ -347,12 +348,12 @@ def _is_put(queue: Queue) -> bool:
 
 
 def _errors(app) -> set[str]:
-    return {queue.name for queue in app.snapshot.queues if queue.error}
+    return {queue.name for queue in app.session.snapshot.queues if queue.error}
 
 
 def test_the_calls_of_a_dead_node_alone_fail_and_say_that_nothing_was_done(mortal: Trio) -> None:
     trio = mortal
-    native, client = layouts.make("native"), connect(trio.url)
+    native, client = registry.make("native"), connect(trio.url)
     loop = Loop("dispatcher", mover("dispatch", client, {"native": native}, lambda: [Ref("native", n) for n in NAMES]))
     for name in NAMES:
         with Queue(name, trio.url) as queue:
@@ -374,4 +375,4 @@ def test_the_calls_of_a_dead_node_alone_fail_and_say_that_nothing_was_done(morta
 
 
 def _ready(trio: Trio, name: str) -> int:
-    return trio.owner(name).client.zcard(names.keys(name)["ready"])
+    return trio.owner(name).client.zcard(native_keys.keys(name)["ready"])

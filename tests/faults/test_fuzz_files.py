@@ -16,11 +16,12 @@ import fuzzing
 from native_jobs import NATIVE_KEYS
 from redis import Redis
 
-from rqtui import layouts, revert, undo_files
-from rqtui.engine import Engine, with_layouts
+from rqtui.engine.engine import Engine, with_layouts
 from rqtui.errors import RqtuiError
-from rqtui.operations import FILE, Journal, as_json, clock, markdown, past, undo_word
-from rqtui.undo_files import Left, Row
+from rqtui.operations import revert, undo_files
+from rqtui.operations.journal import FILE, Journal, as_json, clock, markdown, past, undo_word
+from rqtui.operations.undo_files import Left, Row
+from rqtui.systems import registry
 
 VERBS = ("delete", "requeue", "kill", "purge", "pause", "reschedule", "promote")
 RECORD = b"1795219200000 - 0 - - - - - - job\n{}"
@@ -93,11 +94,11 @@ def is_refused(engine: Engine, folder: Path, name: str) -> bool:
     return False
 
 
-@fuzzing.forms(400)
+@fuzzing.forms(80)
 def test_a_torn_or_hostile_undo_record_is_a_sentence(cases: int, tmp_path: Path, client: Redis) -> None:
     folder = tmp_path / "undo"
     whole = records(folder)
-    engine = with_layouts(client, [layouts.make("native"), layouts.make("safe_pop:queue=mail")])
+    engine = with_layouts(client, [registry.make("native"), registry.make("safe_pop:queue=mail")])
     client.hset(NATIVE_KEYS["meta"], mapping={"version": 1})
     with fuzzing.figures("undo records", cases) as seen:
         for number in range(cases):
@@ -125,7 +126,7 @@ def journal(folder: Path) -> bytes:
     return (folder / FILE).read_bytes()
 
 
-@fuzzing.forms(400)
+@fuzzing.forms(80)
 def test_a_torn_or_hostile_journal_shows_what_of_it_can_be_read(cases: int, tmp_path: Path) -> None:
     whole = journal(tmp_path)
     with fuzzing.figures("journals of operations", cases) as seen:

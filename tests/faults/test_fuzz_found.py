@@ -9,23 +9,26 @@ from pathlib import Path
 import fuzz_worlds
 import keyspace
 import pytest
+from families import in_one
 from native_jobs import NOW, ask, key, put
 from redis import Redis
 from redis.exceptions import ResponseError
 
-from rqtui import filters, layouts, toml_lines, undo_files
-from rqtui.engine import with_layouts
+from rqtui.config import toml_lines
+from rqtui.connection.connect import connect, mask
+from rqtui.engine import filters
+from rqtui.engine.engine import with_layouts
 from rqtui.errors import Refused, UsageError
-from rqtui.layout import Layout
-from rqtui.layouts import native
+from rqtui.layout.layout import Layout
 from rqtui.model import Job, State
+from rqtui.operations import undo_files
 from rqtui.reports import events, stats
-from rqtui.server import connect, mask
+from rqtui.systems import native, registry
 
-NATIVE: Layout = layouts.make("native")
+NATIVE: Layout = registry.make("native")
 
 
-@pytest.mark.parametrize("layout", fuzz_worlds.SUBJECTS)
+@in_one("layout", fuzz_worlds.SUBJECTS)
 def test_a_script_without_its_arguments_is_refused_in_words_of_its_own(layout: str, client: Redis) -> None:
     for seed in {seed.script.name: seed for seed in fuzz_worlds.seeds(layout, client)}.values():
         if not seed.argv:

@@ -15,20 +15,21 @@ import fuzzing
 import pytest
 from fuzz_worlds import SUBJECTS
 from hostile import harm
+from planted_systems import SYSTEMS
 from redis import Redis
-from systems import SYSTEMS
 
-from rqtui import layouts
-from rqtui.commands import documents
-from rqtui.engine import Engine, with_layouts
+from rqtui.cli import findings, snapshot
+from rqtui.engine.engine import Engine, with_layouts
+from rqtui.engine.filters import parse
 from rqtui.errors import RqtuiError
-from rqtui.filters import parse
-from rqtui.layout import Layout
-from rqtui.metrics import exposition
+from rqtui.layout.layout import Layout
 from rqtui.model import Focus, Job, PageWish, Ref, Snapshot
 from rqtui.reports import errors, events, stats
 from rqtui.reports import jobs as documents_of_jobs
-from rqtui.tui import columns, copies, display
+from rqtui.reports.prometheus import exposition
+from rqtui.systems import registry
+from rqtui.text import formats
+from rqtui.tui.format import columns, copy_formats
 
 QUEUES = {"native": ("native", "mail"), **{system.layout: (system.spec, system.queue) for system in SYSTEMS}}
 EVERYTHING = parse("a !zz")
@@ -37,7 +38,7 @@ EVERYTHING = parse("a !zz")
 def opened(client: Redis, layout: str) -> tuple[Engine, Ref]:
     """An engine on that system, and the queue that the databases hold."""
     spec, queue = QUEUES[layout]
-    return with_layouts(client, [layouts.make(spec)]), Ref(layout, queue)
+    return with_layouts(client, [registry.make(spec)]), Ref(layout, queue)
 
 
 def look(engine: Engine, ref: Ref, source: random.Random, ids: list[bytes]) -> None:
@@ -55,7 +56,7 @@ def look(engine: Engine, ref: Ref, source: random.Random, ids: list[bytes]) -> N
     if stats.has_stats(layout):
         asks.append(stats.history_ask(layout, ref.queue))
     try:
-        found = engine.snapshot(Focus((ref,), wishes, (ref, source.choice(ids)), asks=tuple(asks)))
+        found = engine.snapshot(Focus((ref,), wishes, (ref, source.choice(ids)), asks={"asked": tuple(asks)}))
     except RqtuiError:
         return
     use(found, layout, source)
@@ -63,41 +64,41 @@ def look(engine: Engine, ref: Ref, source: random.Random, ids: list[bytes]) -> N
 
 def use(found: Snapshot, layout: Layout, source: random.Random) -> None:
     """What was read, as it is shown, printed, searched and exported."""
-    for answer in found.answers:
+    for answer in found.answers["asked"]:
         assert not isinstance(answer, Exception) or isinstance(answer, RqtuiError), answer
         if isinstance(answer, events.Feed):
             sorted(event.order for event in answer.events)
         if isinstance(answer, stats.History):
             stats.per_minute([answer], found.taken_ms - 3_600_000, found.taken_ms)
     for queue in found.queues:
-        json.dumps(documents.queue(queue))
+        json.dumps(snapshot.queue_document(queue))
         for finding in queue.findings:
-            json.dumps(documents.finding(finding, "words"))
+            json.dumps(findings.document(finding, "words"))
     exposition(found, 0.1)
     jobs = [job for page in found.pages for job in page.jobs]
     for job in [*jobs[:6], *([found.job] if found.job else [])]:
         show(job, found.taken_ms)
     if jobs:
         job = source.choice(jobs)
-        copies.as_json([job], copies.Source(layout, job.queue, "redis://localhost"))
-        copies.redis_cli([job], copies.Source(layout, job.queue, "redis://localhost"))
+        copy_formats.as_json([job], copy_formats.Source(layout, job.queue, "redis://localhost"))
+        copy_formats.redis_cli([job], copy_formats.Source(layout, job.queue, "redis://localhost"))
 
 
 def show(job: Job, now_ms: int) -> None:
     """One job in a row, a document, a filter, a group of errors."""
     row = columns.row(job, now_ms, 16, tuple(name for name in columns.NAMES if name != "id"))
-    assert not harm("".join(copies._words(cell) for cell in row.cells), "")
+    assert not harm("".join(copy_formats._words(cell) for cell in row.cells), "")
     document = documents_of_jobs.job(job)
     json.dumps([document, documents_of_jobs.history(job)])
     EVERYTHING(job)
     errors.message(job)
     for name in ("enqueued_at_ms", "due_at_ms", "reserved_at_ms", "deadline_at_ms"):
         assert document[name] is None or isinstance(document[name], int), name
-        display.moment(document[name])
-        display.age(document[name])
+        formats.moment(document[name])
+        formats.age(document[name])
     for attempt in job.history:
-        display.duration(attempt.end_ms - attempt.start_ms)
-        display.moment(attempt.start_ms)
+        formats.duration(attempt.end_ms - attempt.start_ms)
+        formats.moment(attempt.start_ms)
 
 
 def rounds(layout: str, client: Redis, cases: int) -> Iterator[tuple[int, random.Random, list[bytes]]]:
@@ -115,7 +116,7 @@ def rounds(layout: str, client: Redis, cases: int) -> Iterator[tuple[int, random
         yield number, source, ids if source.random() < 0.1 else some
 
 
-@fuzzing.forms(150)
+@fuzzing.forms(30)
 @pytest.mark.parametrize("layout", SUBJECTS)
 def test_whatever_the_keys_hold_every_reader_answers_and_writes_nothing(layout: str, cases: int, client: Redis) -> None:
     faults: dict[str, str] = {}

@@ -16,9 +16,9 @@ from screens import NARROW, Screen, screen
 from textual.command import DiscoveryHit, Hit
 from textual.content import Content
 
-from rqtui.client import Queue
+from rqtui.client.queue import Queue
 from rqtui.errors import RqtuiError
-from rqtui.tui.palette import Commands
+from rqtui.tui.services.palette import Commands
 
 LEADS = (
     "interval ",
@@ -59,7 +59,7 @@ async def search(it: Screen, text: str) -> int:
 def said(it: Screen, text: str, seen: Counter[str]) -> None:
     """Runs the word that was typed, where it has an argument that is none of its choices: those open other views."""
     name, _, argument = text.strip().partition(" ")
-    word = next((word for word in it.app.words() if word.name == name and name not in ("url", "profile")), None)
+    word = next((word for word in it.app.palette.words if word.name == name and name not in ("url", "profile")), None)
     if word is None or not argument.strip() or argument.strip() in word.choices():
         seen["no word"] += 1
         return
@@ -85,11 +85,11 @@ async def type_all(url: str, cases: int, seen: Counter[str]) -> None:
             if number % PAUSE == 0:
                 await it.pilot.pause()
                 assert it.app.is_running
-        it.app.view.hold_filter("") if it.app.view else None
+        it.app.navigation.view.hold_filter("") if it.app.navigation.view else None
         await it.until_refreshed()
 
 
-@fuzzing.forms(150)
+@fuzzing.forms(30)
 def test_whatever_is_typed_in_the_palette_is_taken_or_refused(cases: int, client: Redis, url: str) -> None:
     Queue("mail", url).put(b"{}", id="a")
     with fuzzing.figures("palette", cases) as seen:

@@ -22,7 +22,7 @@ from keyspace import Stream, Zset
 from redis import Redis
 
 from rqtui.errors import ScriptError
-from rqtui.scripts import Call
+from rqtui.scripts.script import Call
 
 CALLS = 50  # in one database, one after the other
 OTHERS: dict[str, object] = {  # keys of other programs, one of each type
@@ -132,7 +132,7 @@ def _short(argv: tuple[bytes, ...]) -> str:
     return ", ".join(repr(word if len(word) <= 200 else word[:200] + b"...") for word in argv[:40])
 
 
-@fuzzing.forms(1_500)
+@fuzzing.forms(300)
 @pytest.mark.parametrize("layout", SUBJECTS)
 def test_no_script_fails_half_way_or_in_words_of_lua(layout: str, cases: int, client: Redis) -> None:
     found: dict[str, str] = {}

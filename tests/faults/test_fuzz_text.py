@@ -17,17 +17,21 @@ import pytest
 from hypothesis import strategies as st
 from shell import shell
 
-from rqtui import cli, durations, in_force, layouts, scripts, server
-from rqtui import config as files
-from rqtui.commands import fields
+from rqtui import durations
+from rqtui.cli import main, set_fields
+from rqtui.config import file as files
+from rqtui.config import resolve
+from rqtui.connection import connect
+from rqtui.engine.filters import parse as parse_filter
 from rqtui.errors import RqtuiError
-from rqtui.filters import parse as parse_filter
 from rqtui.model import Job, Ref, State
-from rqtui.packed import packed
 from rqtui.reports import events
 from rqtui.reports.jobs import id_bytes
-from rqtui.scripts import load
-from rqtui.tui import keymap
+from rqtui.scripts import script as scripts
+from rqtui.scripts.script import load
+from rqtui.systems import registry
+from rqtui.text.msgpack import packed
+from rqtui.tui.services import keymap
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 ANY = st.text(max_size=6)  # with surrogates, as bytes that are no text come from a command line
@@ -110,9 +114,9 @@ def use(config: files.Config) -> None:
     keymap.checked(config.keymap, config)
     keymap.theme_problems(config)
     for name in ["", *config.profiles]:
-        settings = in_force.of_profile(config, name, environ={}).settings
+        settings = resolve.of_profile(config, name, environ={}).settings
         assert "hunter2" not in repr(settings.problems)
-        layouts.make_all(settings.layouts)
+        registry.make_all(settings.layouts)
 
 
 # -- filters -----------------------------------------------------------------------------------------------------------
@@ -161,16 +165,16 @@ SECRETS = st.builds(
 
 def read_url(text: str) -> None:
     with refused_or_not():
-        server.connect(text)
+        connect.connect(text)
     for error in (ConnectionError("no"), OSError(2, "no"), ValueError("no")):
-        server.describe(error, text)
-    server.mask(text)
+        connect.describe(error, text)
+    connect.mask(text)
 
 
 def keep_a_password(text: str) -> None:
-    assert SECRET not in server.mask(text), server.mask(text)
+    assert SECRET not in connect.mask(text), connect.mask(text)
     try:
-        server.connect(text)
+        connect.connect(text)
     except RqtuiError as error:
         assert SECRET not in str(error), str(error)
 
@@ -217,7 +221,7 @@ def read_id(text: str) -> None:
 
 def read_spec(text: str) -> None:
     with refused_or_not():
-        made = layouts.make(text)
+        made = registry.make(text)
         for queue in [*made.named(), text]:
             with refused_or_not():
                 made.keys(queue)
@@ -228,7 +232,7 @@ def read_spec(text: str) -> None:
 def read_field(text: str) -> None:
     for script in VERBS[::3]:
         with refused_or_not():
-            fields.form_of(script, [text])
+            set_fields.form_of(script, [text])
 
 
 WISHES = st.dictionaries(
@@ -258,7 +262,7 @@ FUZZERS: dict[str, tuple[st.SearchStrategy[object], Callable[..., None]]] = {
 }
 
 
-@fuzzing.forms(250)
+@fuzzing.forms(50)
 @pytest.mark.parametrize("fuzzer", FUZZERS)
 def test_whatever_is_typed_is_understood_or_refused_in_words(fuzzer: str, cases: int) -> None:
     strategy, read = FUZZERS[fuzzer]
@@ -269,7 +273,7 @@ def test_whatever_is_typed_is_understood_or_refused_in_words(fuzzer: str, cases:
 # -- files of any bytes ------------------------------------------------------------------------------------------------
 
 
-@fuzzing.forms(100)
+@fuzzing.forms(20)
 def test_a_config_file_of_any_bytes_is_told_in_sentences(cases: int, tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     raw = st.lists(
@@ -312,7 +316,7 @@ LINES = st.builds(
 )
 
 
-@fuzzing.forms(150)
+@fuzzing.forms(30)
 def test_every_command_line_ends_with_a_declared_code_and_changes_nothing_where_it_may_not(
     cases: int, client: object, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -320,8 +324,8 @@ def test_every_command_line_ends_with_a_declared_code_and_changes_nothing_where_
     from redis import Redis
 
     assert isinstance(client, Redis)
-    command = typer.main.get_command(cli.application())
-    monkeypatch.setattr(cli, "application", lambda: command)  # made once: that is most of the time
+    command = typer.main.get_command(main.application())
+    monkeypatch.setattr(main, "application", lambda: command)  # made once: that is most of the time
     client.hset("rqtui:{mail}:meta", "version", 1)
     before = client.info("persistence")["rdb_changes_since_last_save"]
 

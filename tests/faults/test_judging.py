@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
+from families import in_one
 from faults.judging import Dump, judge, verdict
 
 
@@ -246,7 +247,7 @@ def test_a_queue_that_forgets_loses_and_repeats_nothing_all_the_same() -> None:
     assert any("job b is done and forgotten, and nobody" in one for one in judge(told.lines, {"mail": dump}))
 
 
-@pytest.mark.parametrize(("spoil", "sentence"), BAD, ids=[spoil.__name__ for spoil, _ in BAD])
+@in_one(("spoil", "sentence"), BAD, ids=[spoil.__name__ for spoil, _ in BAD])
 def test_the_judge_names(spoil: Callable[[Told, Dump], Dump], sentence: str) -> None:
     told, dump = well()
     dump = spoil(told, dump)

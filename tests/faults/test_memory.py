@@ -15,16 +15,18 @@ from shell import process, shell
 from waiting import wait_until
 from walking import problems
 
-from rqtui import health, layouts, names
-from rqtui.client import Queue
+from rqtui.client import native_keys
+from rqtui.client.leased_job import Job
+from rqtui.client.queue import Queue
+from rqtui.engine import health
+from rqtui.engine.loops import mover
 from rqtui.errors import ServerError
-from rqtui.job import Job
-from rqtui.loops import mover
 from rqtui.model import Ref
-from rqtui.scripts import Script, run
+from rqtui.scripts.script import Script, run
+from rqtui.systems import registry
 from rqtui.verbs import Verb
 
-NATIVE = layouts.make("native")
+NATIVE = registry.make("native")
 VERBS = [verb for verb in NATIVE.verbs() if not NATIVE.script(verb.name).read_only]
 REASON = "maxmemory"
 
@@ -66,7 +68,7 @@ class Full:
 
     def places(self) -> dict[str, list[bytes]]:
         """The ids by place."""
-        keys = names.keys("mail")
+        keys = native_keys.keys("mail")
         return {place.name: self.client.zrange(keys[place.name], 0, -1) for place in NATIVE.places}
 
 
@@ -236,7 +238,7 @@ def test_a_method_that_fills_is_refused_with_no_job_written(full: Full, name: st
             before["ready"].remove(b"ready")
             before["reserved"].add(b"ready")
         assert after == before
-        assert not full.client.exists(names.keys("other")["meta"])
+        assert not full.client.exists(native_keys.keys("other")["meta"])
     assert problems(full.client, "mail") == []
 
 
@@ -303,7 +305,7 @@ async def test_the_screen_says_that_memory_is_full_and_that_a_put_was_refused(fu
         await it.press("enter")
         before = full.places()
         await it.press("N")
-        await it.until_shown("New job")
+        await it.until_shown("Enqueue a job")
         await it.press("tab", "enter")
         await it.until_shown("Redis is over its maxmemory", "nothing was changed")
         assert full.places() == before

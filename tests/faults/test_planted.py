@@ -18,13 +18,14 @@ from faults.scenes import Scene
 from proxy import Proxy
 from redis import Redis
 
-from rqtui import client as client_module
-from rqtui import scripts, sending
-from rqtui.client import Queue
+from rqtui.client import queue as client_module
+from rqtui.client.leased_job import Job
+from rqtui.client.queue import Queue
+from rqtui.engine.loops import Loop
 from rqtui.errors import ServerError
-from rqtui.job import Job
-from rqtui.loops import Loop
-from rqtui.scripts import Answer, load, run
+from rqtui.scripts import script as scripts
+from rqtui.scripts import transport
+from rqtui.scripts.script import Answer, load, run
 
 
 @pytest.fixture
@@ -54,13 +55,13 @@ def script(verb: str, *changes: tuple[str, str]) -> Callable[[Patch], None]:
 
 
 def a_client_that_sends_again(patch: Patch) -> None:
-    real = sending._exchange
+    real = transport._exchange
 
     def again(connection: Any, commands: Any) -> list[Any]:
         replies = real(connection, commands)
-        return real(connection, commands) if any(isinstance(one, sending._Lost) for one in replies) else replies
+        return real(connection, commands) if any(isinstance(one, transport._Lost) for one in replies) else replies
 
-    patch.setattr(sending, "_exchange", again)
+    patch.setattr(transport, "_exchange", again)
 
 
 def a_put_that_does_not_wait_for_its_answer(patch: Patch) -> None:

@@ -12,12 +12,12 @@ from shell import shell
 from waiting import wait_until
 from walking import problems
 
-from rqtui import layouts
-from rqtui.client import Queue
+from rqtui.client.queue import Queue
+from rqtui.connection.connect import connect
+from rqtui.engine.loops import Loop, mover
 from rqtui.errors import Denied, ServerError, Unreachable
-from rqtui.loops import Loop, mover
 from rqtui.model import Ref
-from rqtui.server import connect
+from rqtui.systems import registry
 
 ENOUGH = 30.0
 
@@ -153,7 +153,7 @@ def test_a_put_at_a_replica_is_refused_in_a_sentence_with_nothing_written(pair: 
 
 def test_a_worker_and_a_loop_go_on_after_their_server_was_demoted_and_promoted(pair: tuple[Server, Server]) -> None:
     primary, other = pair
-    ref, native = Ref("native", "mail"), layouts.make("native")
+    ref, native = Ref("native", "mail"), registry.make("native")
     tomorrow = {"now_ms": int((time.time() + 86_400) * 1000)}  # the dispatcher's clock, so that a job is due for it
     with connect(primary.url) as client, Worker(primary.url) as worker, Queue("mail", primary.url) as queue:
         loop = Loop("dispatcher", mover("dispatch", client, {"native": native}, lambda: [ref], args=tomorrow))
@@ -255,7 +255,9 @@ async def test_the_screen_says_that_a_replica_has_lost_its_primary_and_goes_on(p
     async with screen(replica.url, (120, 35)) as it:
         await it.until_shown("mail")
         primary.kill()
-        await it.until(lambda: it.app.lost is not None and "MASTERDOWN" in it.app.lost.error, "the loss", ENOUGH)
+        await it.until(
+            lambda: it.app.session.lost is not None and "MASTERDOWN" in it.app.session.lost.error, "the loss", ENOUGH
+        )
         replica.replicates(None)
         await it.press("r")
-        await it.until(lambda: it.app.lost is None, "a picture", ENOUGH)
+        await it.until(lambda: it.app.session.lost is None, "a picture", ENOUGH)

@@ -11,16 +11,19 @@ import sys
 
 import hostile
 import pytest
+from families import in_one
 from redis import Redis
 from shell import environment, shell
 
-from rqtui import layouts, metrics
-from rqtui.client import Queue
+from rqtui.client.queue import Queue
 from rqtui.model import Job, Snapshot, State
 from rqtui.model import Queue as Seen
-from rqtui.operations import Operation, as_json, markdown
-from rqtui.tui import clipboard, copies
-from rqtui.tui.rows import Column, Row
+from rqtui.operations.journal import Operation, as_json, markdown
+from rqtui.reports import prometheus
+from rqtui.systems import registry
+from rqtui.tui.format import copy_formats
+from rqtui.tui.format.rows import Column, Row
+from rqtui.tui.terminal import clipboard
 
 FORMULAS = ("=1+2", "+1+2", "-2+3+cmd|' /C calc'!A0", "@SUM(1)", "\t=1+2", "\r=1+2", "＝1+2", '=HYPERLINK("http://x")')
 MARKDOWN = (
@@ -37,10 +40,10 @@ def _job(id: bytes, **given: object) -> Job:
 # Spreadsheets ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("text", FORMULAS)
+@in_one("text", FORMULAS)
 def test_a_copied_list_has_no_cell_that_a_spreadsheet_calculates(text: str) -> None:
     columns = (Column("id", "id", 10), Column("job", "job", 10))
-    copied = copies.rows(columns, [Row("1", (text, "plain"))]).data.decode()
+    copied = copy_formats.rows(columns, [Row("1", (text, "plain"))]).data.decode()
     lines = copied.split("\n")
     assert len(lines) == 2 and [line.count("\t") for line in lines] == [1, 1]
     assert lines[1][0] in "'⇥␍" and lines[1].endswith("\tplain")
@@ -48,13 +51,13 @@ def test_a_copied_list_has_no_cell_that_a_spreadsheet_calculates(text: str) -> N
 
 @pytest.mark.parametrize("figure", ["-3", "+1.5", "-56.9y", "-3.5 ms", "12"])
 def test_a_figure_is_copied_as_it_is(figure: str) -> None:
-    assert copies.rows((Column("n", "n", 5),), [Row("1", (figure,))]).data.decode() == f"n\n{figure}"
+    assert copy_formats.rows((Column("n", "n", 5),), [Row("1", (figure,))]).data.decode() == f"n\n{figure}"
 
 
 # Markdown -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("text", MARKDOWN)
+@in_one("text", MARKDOWN)
 def test_a_page_of_operations_shows_data_letter_by_letter(text: str) -> None:
     plain = Operation(1, "who", "delete", "queue", "native", (b"id",), 1, {"word": 1}, "error")
     made = Operation(1, text, text, text, "native", (text.encode(),), 1, {text: 1}, text, profile=text, url=text)
@@ -74,7 +77,7 @@ def test_a_page_of_operations_shows_data_letter_by_letter(text: str) -> None:
 
 def test_a_queue_name_cannot_add_a_label_or_a_line_to_the_metrics() -> None:
     names = ['a"} 1\nevil{x="', "a\\", 'b"', "c\n# TYPE evil gauge", "d\x1b[2J", "e\u2028f", "{}", "\udcff"]
-    text = metrics.exposition(Snapshot(taken_ms=1, queues=tuple(Seen(name, "native") for name in names)), 0.1)
+    text = prometheus.exposition(Snapshot(taken_ms=1, queues=tuple(Seen(name, "native") for name in names)), 0.1)
     assert hostile.harm(text) == ""
     label = r'[a-z_]+="(?:[^"\\\n]|\\[\\"n])*"'
     line = re.compile(rf"rqtui_[a-z_]+(?:\{{{label}(?:,{label})*\}})? [-+0-9.e]+|# (?:HELP|TYPE) rqtui_.*")
@@ -112,7 +115,9 @@ def test_a_copied_redis_cli_line_is_one_command_of_a_shell() -> None:
     for number in range(200):
         id = hostile.id(source, number)
         for odd in (id, b"$(touch x)", b"`x`", b"a;b", b"a\nb", b"'\"", b"-h"):
-            made = copies.redis_cli([_job(odd)], copies.Source(layouts.make("native"), "mail", "redis://host")).decode()
+            made = copy_formats.redis_cli(
+                [_job(odd)], copy_formats.Source(registry.make("native"), "mail", "redis://host")
+            ).decode()
             assert "\n" not in made and hostile.harm(made) == ""
             words = shlex.split(made)
             assert words[0] == "redis-cli" and words[-3:-1] in (
@@ -127,7 +132,7 @@ def test_copied_python_puts_the_same_bytes_and_nothing_else() -> None:
     source = random.Random(3)
     for number in range(100):
         job = _job(hostile.id(source, number), name=hostile.text(source), body=hostile.body(source))
-        made = copies.python([job], copies.Source(layouts.make("native"), "mail", "redis://h")).decode()
+        made = copy_formats.python([job], copy_formats.Source(registry.make("native"), "mail", "redis://h")).decode()
         tree = ast.parse(made)
         assert made.isascii() and len(tree.body) == 3, made
         call = tree.body[2].value  # type: ignore[attr-defined]

@@ -10,10 +10,10 @@ import pytest
 from redis import Redis
 from shell import shell
 
-from rqtui import operations
-from rqtui.client import Queue
-from rqtui.operations import Journal, Operation, add, export, own_folder
-from rqtui.tui import clipboard
+from rqtui.client.queue import Queue
+from rqtui.operations import journal as operations
+from rqtui.operations.journal import Journal, Operation, add, export, own_folder
+from rqtui.tui.terminal import clipboard
 
 
 def mode(path: Path) -> int:
@@ -109,14 +109,25 @@ def test_without_a_safe_place_for_undo_nothing_is_written_and_that_is_said(
     client: Redis, url: str, state_folder: Path, tmp_path: Path
 ) -> None:
     state_folder.mkdir()
-    shared = tmp_path / "shared"
-    shared.mkdir()
-    shared.chmod(0o1777)
-    (state_folder / "undo").symlink_to(shared)
+    (state_folder / "undo").mkdir()
+    (state_folder / "undo").chmod(0o1777)
     Queue("mail", client).put(1, id="one")
     ran = shell(url, "act", "delete", "mail", "one", "--yes")
     assert ran.code == 0 and "nothing can be undone" in ran.err and "not a folder of this user alone" in ran.err
-    assert list(shared.iterdir()) == [] and client.zcard("rqtui:{mail}:ready") == 0
+    assert list((state_folder / "undo").iterdir()) == [] and client.zcard("rqtui:{mail}:ready") == 0
+
+
+def test_undo_records_are_not_written_through_a_link(
+    client: Redis, url: str, state_folder: Path, tmp_path: Path
+) -> None:
+    state_folder.mkdir()
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir(mode=0o700)  # its owner's alone: only the link tells that somebody led the way here
+    (state_folder / "undo").symlink_to(elsewhere)
+    Queue("mail", client).put(1, id="one")
+    ran = shell(url, "act", "delete", "mail", "one", "--yes")
+    assert ran.code == 0 and "nothing can be undone" in ran.err and "a link to another folder" in ran.err
+    assert list(elsewhere.iterdir()) == [] and client.zcard("rqtui:{mail}:ready") == 0
 
 
 def test_an_export_is_new_and_its_owners_alone(tmp_path: Path) -> None:

@@ -14,19 +14,21 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from families import in_one
 from redis import Redis
 from screens import on_screen, screen
 from shell import ROOT, environment, shell
 
-from rqtui import layouts
-from rqtui.client import Queue
-from rqtui.config import read
-from rqtui.in_force import Given, in_force
+from rqtui.client.queue import Queue
+from rqtui.config.file import read
+from rqtui.config.resolve import Given, in_force
+from rqtui.config.settings import Settings
+from rqtui.connection.connect import connect, mask
+from rqtui.connection.passwords import filled
 from rqtui.model import Job, State
-from rqtui.passwords import filled
-from rqtui.server import connect, mask
-from rqtui.settings import Settings
-from rqtui.tui import copies, crash
+from rqtui.systems import registry
+from rqtui.tui.format import copy_formats
+from rqtui.tui.services import crash
 
 SECRET = "p@ss:w/rd%41 #?é&s"
 WRITTEN = quote(SECRET, safe="")
@@ -69,13 +71,13 @@ def test_no_object_that_holds_a_url_shows_the_password() -> None:
         Settings(url=url), Given(url=url), in_force(Given(url=url), {"RQTUI_CONFIG": os.devnull}), client,
         client.connection_pool, client.connection_pool.make_connection(), Queue("mail", url), connect(sentinels),
         read(Path("config.toml"), f'[profiles.a]\nurl = "{url}"\n'),
-        copies.Source(layouts.make("native"), "mail", url),
+        copy_formats.Source(registry.make("native"), "mail", url),
     ]  # fmt: skip
     for each in held:
         assert traces(repr(each) + str(each)) == [], type(each)
 
 
-@pytest.mark.parametrize(
+@in_one(
     "url",
     [
         "redis://user:{0}@host/0", "unix://:{0}@/run/redis.sock", "redis://host?password={0}", "redis://host?Password={0}",
@@ -211,8 +213,10 @@ async def test_the_editor_of_a_url_that_did_not_answer_does_not_hold_it() -> Non
 def test_what_is_copied_of_a_job_does_not_hold_it() -> None:
     job = Job(b"one", "mail", "native", "ready", State.READY, b"one", body=b"{}")
     for way in ("redis://user:{0}@host:1/2", "redis://host?password={0}", "rediss://host?ssl_password={0}"):
-        for form in copies.FORMS:
-            made = copies.copied(form, [job], copies.Source(layouts.make("native"), "mail", way.format(WRITTEN)))
+        for form in copy_formats.FORMS:
+            made = copy_formats.copied(
+                form, [job], copy_formats.Source(registry.make("native"), "mail", way.format(WRITTEN))
+            )
             assert traces(made.data) == [], (form, made.data)
 
 

@@ -16,12 +16,13 @@ from screens import on_screen, screen
 from shell import shell
 from versions import is_older
 
-from rqtui import layouts, scripts
-from rqtui.client import Queue
-from rqtui.embedded import EmbeddedServer
+from rqtui.client.queue import Queue
+from rqtui.connection.connect import connect
+from rqtui.connection.embedded import EmbeddedServer
 from rqtui.errors import Denied, RqtuiError
 from rqtui.reports import acl
-from rqtui.server import connect
+from rqtui.scripts import script as scripts
+from rqtui.systems import registry
 
 PASSWORD = "sesame"
 pytestmark = pytest.mark.timeout(180)
@@ -91,7 +92,7 @@ def _furnish(admin: Redis) -> None:
         queue.put({"n": n}, id=f"job-{n}")
     queue.put(1, id="late", delay="1h")
     queue.reserve(1, worker="w1")[0].reject("boom", final=True)
-    scripts.run(admin, layouts.make("native").call("beat", "mail", {"worker": "w1", "ttl_ms": 60_000}))
+    scripts.run(admin, registry.make("native").call("beat", "mail", {"worker": "w1", "ttl_ms": 60_000}))
     admin.zadd("rqtui:{mail}:scheduled", {"late": 1})  # it is overdue
     admin.hdel("rqtui:{mail}:meta", "minute")  # the next change begins the statistics
     admin.delete("rqtui:{mail}:minutes")
@@ -102,7 +103,7 @@ def _furnish(admin: Redis) -> None:
 def _ask(url: str, verb: str, **args: object) -> str:
     """A script of the queue, called with the user's rights; the answer's word."""
     with connect(url) as client:
-        return scripts.run(client, layouts.make("native").call(verb, "mail", args)).word
+        return scripts.run(client, registry.make("native").call(verb, "mail", args)).word
 
 
 def _run_programme(role: str, url: str, admin: Redis) -> list[str]:
@@ -244,7 +245,7 @@ def test_another_queue_is_refused_to_every_role_and_keys_are_named(
         ran = shell(url, *line.split())
         assert ran.code in (1, 3) and "hidden" not in ran.out and "key" in ran.err + ran.out, (line, ran)
     with connect(url) as client, pytest.raises(Denied, match=r"~rqtui:\{secret\}:"):
-        scripts.run(client, layouts.make("native").call("counts", "secret", {}))
+        scripts.run(client, registry.make("native").call("counts", "secret", {}))
     assert dump(server_client) == before
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
+from families import in_one
 from fleet import Fleet
 from redis.sentinel import Sentinel
 from screens import on_screen, screen
@@ -12,13 +13,13 @@ from shell import shell
 from waiting import wait_until
 from walking import problems
 
-from rqtui import layouts
-from rqtui.addresses import hosts_of
-from rqtui.client import Queue
+from rqtui.client.queue import Queue
+from rqtui.connection.connect import connect, mask
+from rqtui.connection.urls import hosts_of
+from rqtui.engine.loops import Loop, mover
 from rqtui.errors import Denied, ServerError, Unreachable, UsageError
-from rqtui.loops import Loop, mover
 from rqtui.model import Ref
-from rqtui.server import connect, mask
+from rqtui.systems import registry
 
 ENOUGH = 60.0
 
@@ -64,7 +65,7 @@ class Life:
             threading.Thread(target=self._guarded, args=(run,), daemon=True) for run in (self._produce, self._work)
         ]
         self._client = connect(url)
-        work = mover("dispatch", self._client, {"native": layouts.make("native")}, lambda: [Ref("native", "mail")])
+        work = mover("dispatch", self._client, {"native": registry.make("native")}, lambda: [Ref("native", "mail")])
         self.loop = Loop("dispatcher", work)
 
     def _guarded(self, run) -> None:
@@ -195,11 +196,11 @@ async def test_the_screen_follows_the_primary(watched: Watched) -> None:
     async with screen(watched.url, (120, 35)) as it:
         await it.until_shown("mail")
         watched.primary.kill()
-        await it.until(lambda: it.app.lost is not None, "the loss", 30)
+        await it.until(lambda: it.app.session.lost is not None, "the loss", 30)
         await it.until(lambda: watched.known()["port"] == watched.replica.port, "the failover", 30)
         watched.replica.client.zadd("rqtui:{mail}:dead", {"b": 1})
         await it.press("r")
-        await it.until(lambda: it.app.lost is None, "a new picture", 30)
+        await it.until(lambda: it.app.session.lost is None, "a new picture", 30)
 
 
 def test_sentinels_with_a_password_of_their_own_are_asked_with_it(fleet: Fleet) -> None:
@@ -262,7 +263,7 @@ def test_urls_of_several_hosts_are_understood(url: str, hosts: tuple, service: s
     connect(url).close()
 
 
-@pytest.mark.parametrize(
+@in_one(
     ("url", "text"),
     [
         ("redis+sentinel://a:26379", "names no service"),

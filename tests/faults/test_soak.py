@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 import steady
+from families import in_one
 from redis import Redis
 from screens import on_screen, screen
 from soaking import WORDS, Soak, soak
 from textual.strip import Strip
 
-from rqtui.client import Queue
+from rqtui.client.queue import Queue
 
 MB = steady.MB
 LONG_S = float(os.environ.get("RQTUI_SOAK_S", "3600"))
@@ -46,7 +47,7 @@ def printed(found: Soak) -> str:
 
 
 @linux
-@pytest.mark.slow
+@pytest.mark.matrix
 def test_half_a_minute_of_rush_leaves_nothing_behind(tmp_path: Path) -> None:
     found = soak(22, every_s=1.0, key_s=0.5, log=tmp_path / "soak.jsonl")
     print(printed(found))
@@ -120,7 +121,7 @@ def test_the_judge_passes_what_grows_only_at_first() -> None:
     assert found_in(series(rss_bytes=lambda n: (30 + min(n, 18)) * MB, threads=lambda n: 3 + min(n, 15))) == []
 
 
-@pytest.mark.parametrize(
+@in_one(
     ("leak", "words"),
     [
         ({"rss_bytes": lambda n: 40 * MB + n * 80_000 + noise(n) * MB // 4}, "memory grew by 3.46 MB"),

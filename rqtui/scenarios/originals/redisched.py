@@ -73,7 +73,7 @@ class Scheduler:
         return (found[0], found[1]) if found else None
 
     def pull(self) -> tuple[bytes, bytes | None] | None:
-        """The next due job for good."""
+        """The next due job, pulled: no lease, no second try."""
         found = self._run(_PULL, self.score())
         return (found[0], found[1]) if found else None
 

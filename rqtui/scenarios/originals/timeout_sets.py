@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 LOCK_MS = 1000  # 200 and 2000 in other versions
-CLEAN_EVERY_S = 20.0  # the version with a lock of 200 ms: every 2 s
 TODOS, IN_PROGRESS, DONE = "todos", "in_progress", "done"
 
 Pause = Callable[[str], None]

@@ -1,0 +1,16 @@
+"""What `rqtui bench` measures on this machine, printed beside the targets; nothing fails because of a figure.
+
+    bench("engine")   server CPU against bare scripts, memory, latency, drain, bulk put, round trips   (`engine.py`)
+    bench("screen")   start-up, completion, first paint, the screen at rest                            (`screen.py`)
+    bench("layouts")  rqtui's loops beside the originals', and what a look at a long list costs        (`layouts.py`)
+
+Each measurement is a function from a `Bench` (a server of its own, sizes, the seed) to lines; other queues are measured
+beside ours only where they are installed (`other_queues.py`). Figures of other machines are quoted nowhere.
+
+The wheel has this folder as `rqtui/benchmarks`; its modules import one another relatively, so that they work in both
+places, and for the programs beside this folder.
+"""
+
+from .runner import bench
+
+__all__ = ["bench"]

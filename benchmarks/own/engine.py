@@ -1,0 +1,241 @@
+"""Measurements of the native queue and of the engine: what they cost the server, the memory, and the clock."""
+
+from __future__ import annotations
+
+import contextlib
+import statistics
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from redis import exceptions
+
+from rqtui.client.native_keys import keys
+from rqtui.client.queue import BYTES, Queue
+from rqtui.connection.connect import connect
+from rqtui.engine.engine import Engine
+from rqtui.ids import new_ids
+from rqtui.model import Focus, PageWish, Ref
+from rqtui.scripts import script as scripts
+from rqtui.systems import registry
+
+from .line import Bench, Line
+from .other_queues import OTHER_QUEUES
+
+BODY = b"x" * 200
+ROUNDS = 10  # ours and the bare scripts take turns, so that a busy moment of the machine hits both
+
+# The same moves and nothing else: the same records, scores, lines and deadlines come about, in the order that one
+# sequence and the server's clock give. No guard, no answer per id, no counter, no setting, no retention, no wake-up.
+BARE = {
+    "enqueue": """
+local seq = redis.call('HINCRBY', KEYS[5], 'seq', #ARGV / 2)
+for i = 1, #ARGV, 2 do
+  redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1])
+  redis.call('ZADD', KEYS[2], seq + i, ARGV[i])
+end""",
+    "reserve": """
+local clock = redis.call('TIME')
+local now_ms = clock[1] * 1000 + math.floor(clock[2] / 1000)
+local heads, rows = redis.call('ZPOPMIN', KEYS[2], ARGV[1]), {}
+local token = redis.call('HINCRBY', KEYS[5], 'token', #heads / 2)
+for i = 1, #heads, 2 do
+  redis.call('HSET', KEYS[3], heads[i], '1 ' .. token + i .. ' ' .. heads[i + 1] .. ' ' .. now_ms .. ' - - ' .. ARGV[2])
+  redis.call('ZADD', KEYS[4], now_ms + 30000, heads[i])
+  rows[#rows + 1] = {heads[i], token + i, redis.call('HGET', KEYS[1], heads[i])}
+end
+return rows""",
+    "ack": """
+for i = 1, #ARGV do
+  redis.call('ZREM', KEYS[4], ARGV[i])
+  redis.call('HDEL', KEYS[1], ARGV[i])
+  redis.call('HDEL', KEYS[3], ARGV[i])
+end""",
+}
+BARE_KEYS = tuple(f"rqtui:{{bare!}}:{name}" for name in ("jobs", "ready", "attempts", "reserved", "meta"))
+HEADER = b"1764547200000 - 0 - - - - - - \n"
+
+Lifecycle = Callable[[Sequence[str]], None]
+
+
+def lifecycle_cpu(on: Bench) -> Iterator[Line]:
+    """Server CPU per lifecycle (enqueue, reserve, ack), against three bare scripts that make the same moves"""
+    for batch, target, lifecycles in ((1, "≤ 1.5", 6_000), (50, "≤ 1.8", 60_000)):
+        how = "one by one" if batch == 1 else f"in batches of {batch}"
+        per_round = on.size(lifecycles // ROUNDS, batch) // batch * batch
+        spent = _cpu_us(on, batch, per_round)
+        if spent is None:
+            yield Line(f"server CPU per lifecycle, {how}", None, note="not measured: this server has no INFO")
+            continue
+        ours, bare = spent
+        yield Line(f"server CPU per lifecycle, {how}", ours, "µs", note=f"bare scripts {bare:.1f} µs")
+        yield Line(f"  against bare scripts, {how}", ours / bare if bare else None, "×", target)
+
+
+def _cpu_us(on: Bench, batch: int, per_round: int) -> tuple[float, float] | None:
+    """Microseconds of server CPU per lifecycle: ours, bare."""
+    if _server_cpu_s(on.client) is None:
+        return None
+    total = {"ours": 0.0, "bare": 0.0}
+    runs: dict[str, Lifecycle] = {"ours": _ours(on.client), "bare": _bare(on.client)}
+    for run in runs.values():
+        run(new_ids(batch))
+    for _ in range(ROUNDS):
+        for name, run in runs.items():
+            ids = new_ids(per_round)
+            before = _server_cpu_s(on.client) or 0.0
+            for at in range(0, per_round, batch):
+                run(ids[at : at + batch])
+            total[name] += (_server_cpu_s(on.client) or 0.0) - before
+    count = ROUNDS * per_round / 1e6
+    return total["ours"] / count, total["bare"] / count
+
+
+def _server_cpu_s(client: Any) -> float | None:
+    try:
+        info = client.info("cpu")
+    except exceptions.ResponseError:
+        return None
+    return float(info["used_cpu_user"]) + float(info["used_cpu_sys"])
+
+
+def _ours(client: Any) -> Lifecycle:
+    native, key = scripts.load("native"), keys("bench")
+    blank = [None] * (len(native["enqueue"].each) - 2)
+
+    def run(ids: Sequence[str]) -> None:
+        scripts.run(client, native["enqueue"].call(key, {}, [[id, BODY, *blank] for id in ids]))
+        taken = scripts.run(client, native["reserve"].call(key, {"limit": len(ids), "worker": "bench"}))
+        scripts.run(client, native["ack"].call(key, {}, [row[:2] for row in taken.rows]))
+
+    return run
+
+
+def _bare(client: Any) -> Lifecycle:
+    sha = {name: client.script_load(source) for name, source in BARE.items()}
+    record = HEADER + BODY
+
+    def run(ids: Sequence[str]) -> None:
+        rows = [value for id in ids for value in (id, record)]
+        client.evalsha(sha["enqueue"], len(BARE_KEYS), *BARE_KEYS, *rows)
+        taken = client.evalsha(sha["reserve"], len(BARE_KEYS), *BARE_KEYS, len(ids), "bench")
+        client.evalsha(sha["ack"], len(BARE_KEYS), *BARE_KEYS, *(row[0] for row in taken))
+
+    return run
+
+
+def memory_per_job(on: Bench) -> Iterator[Line]:
+    """Memory per waiting job: a body of 200 bytes and a generated id"""
+    count = on.size(30_000, 500)
+    name = f"memory per waiting job, of {count}"
+    queue = Queue("bench", on.client, BYTES)
+    queue.put(BODY)  # loads the scripts
+    on.client.flushall()
+    try:
+        before = int(on.client.info("memory")["used_memory"])
+    except exceptions.ResponseError:
+        yield Line(name, None, note="not measured: this server has no INFO")
+        return
+    queue.put_many([BODY] * count)
+    after = int(on.client.info("memory")["used_memory"])
+    yield Line(name, (after - before) / count, "bytes", "≤ 480" if count >= 30_000 else "")
+
+
+def idle_latency(on: Bench) -> Iterator[Line]:
+    """From put to running on an idle queue, where a consumer waits"""
+    count = on.size(300, 10)
+    queue = Queue("bench", on.server.url, BYTES)
+    arrived: list[float] = []
+    took = threading.Semaphore(0)
+    stop = threading.Event()
+
+    def work() -> None:
+        for job in Queue("bench", on.server.url, BYTES).consume(stop=stop):
+            arrived.append(time.perf_counter())
+            with job:
+                pass
+            took.release()
+
+    worker = threading.Thread(target=work, name="rqtui-bench", daemon=True)
+    worker.start()
+    waits = []
+    for _ in range(count):
+        time.sleep(0.02)  # the consumer settles, looks once more and blocks
+        began = time.perf_counter()
+        queue.put(BODY)
+        if not took.acquire(timeout=15):
+            break
+        waits.append((arrived[-1] - began) * 1000)
+    stop.set()
+    with contextlib.suppress(RuntimeError):
+        worker.join(15)
+    if not waits:
+        yield Line("put → running on an idle queue, median", None, note="not measured: no job arrived in 15 s")
+        return
+    slow = statistics.quantiles(waits, n=20)[-1] if len(waits) > 1 else waits[0]
+    yield Line("put → running on an idle queue, median", statistics.median(waits), "ms", "≤ 2", f"95 %: {slow:.2f} ms")
+
+
+def drain(on: Bench) -> Iterator[Line]:
+    """One process that drains no-op jobs through queue.consume"""
+    count = on.size(60_000, 500)
+    queue = Queue("bench", on.server.url, BYTES)
+    queue.put_many([b"{}"] * count)
+    began, done = time.perf_counter(), 0
+    for job in queue.consume(burst=True):
+        with job:
+            done += 1
+    yield Line("drain of no-op jobs, one process", done / (time.perf_counter() - began), "jobs/s", note=f"{done} jobs")
+
+
+def bulk_put(on: Bench) -> Iterator[Line]:
+    """Bulk put, 1000 jobs per call"""
+    count = on.size(100_000, 1_000)
+    queue = Queue("bench", on.server.url, BYTES)
+    queue.put(BODY)
+    began = time.perf_counter()
+    queue.put_many([BODY] * count)
+    yield Line("bulk put, 1000 per call", count / (time.perf_counter() - began), "jobs/s", "≥ 60000")
+
+
+def tick_trips(on: Bench) -> Iterator[Line]:
+    """Round trips and time of a screen's tick"""
+    queues = [f"bench-{number}" for number in range(on.size(200, 3))]
+    for name in queues:
+        Queue(name, on.client, BYTES).put_many([BODY] * on.size(50, 5))
+    refs = tuple(Ref("native", name) for name in queues)
+    pages = tuple(PageWish(refs[0], place, limit=50) for place in ("scheduled", "ready", "reserved", "done", "dead"))
+    with connect(on.server.url) as client:
+        engine = Engine(client, [registry.make("native")])
+        for looked_at in (1, len(refs)):
+            focus = Focus(refs[:looked_at], pages)
+            engine.snapshot(focus)
+            with _counted_trips(client) as trips:
+                cost = engine.snapshot(focus).cost
+            plural = "queue" if looked_at == 1 else "queues"
+            note = f"{cost.commands} commands, {cost.ms:.1f} ms"
+            yield Line(f"round trips per tick, {looked_at} {plural}, 5 pages", len(trips), "", "≤ 1", note)
+
+
+@contextlib.contextmanager
+def _counted_trips(client: Any) -> Iterator[list[int]]:
+    """Everything that is sent on the client's connection meanwhile, by size: one entry per round trip."""
+    pool = client.connection_pool
+    connection = pool.get_connection()
+    sent: list[int] = []
+    send = connection.send_packed_command
+
+    def counted(command: Any, check_health: bool = True) -> None:
+        sent.append(len(command))
+        send(command, check_health=check_health)
+
+    connection.send_packed_command = counted
+    pool.release(connection)
+    try:
+        yield sent
+    finally:
+        connection.send_packed_command = send
+
+
+MEASURES = (lifecycle_cpu, memory_per_job, idle_latency, drain, bulk_put, tick_trips, *OTHER_QUEUES)

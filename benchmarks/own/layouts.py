@@ -1,0 +1,287 @@
+"""Measurements of the foreign layouts: rqtui's loops beside the originals' own, on the same keys and the same server.
+
+Each is one `Race`: plant the keys, let one side work until nothing is left, do the same for the other, compare. What a
+side costs everybody else is its longest single call, as the server's slow log has it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from redis import exceptions
+
+from rqtui.engine.engine import Engine
+from rqtui.engine.loops import mover
+from rqtui.errors import ServerError
+from rqtui.model import Ref
+from rqtui.systems import registry
+
+from .line import Bench, Line
+
+ROUNDS = 3  # medians of so many
+SLOW_ONE_S = 5.0  # a side that takes longer is measured once
+MOST_MS = "≤ 5"  # of one call
+FLOOR_US = 100  # shorter calls are too many to be kept, and not what is looked for
+CHUNK = 10_000  # commands per pipeline while planting
+
+Side = Callable[[], int]  # works until nothing is left, says how many it moved
+
+
+@dataclass(frozen=True, slots=True)
+class Race:
+    """One comparison: `plant` writes so many jobs, `original` and `ours` move them.
+
+    `original_share` is the part of the jobs that the original gets, where all of them would take it minutes.
+    """
+
+    name: str
+    what: str  # how the original does it
+    number: int
+    plant: Callable[[Any, int], None]
+    original: Callable[[Any], Side]
+    ours: Callable[[Any], Side]
+    original_share: float = 1.0
+
+
+def _lines(on: Bench, race: Race) -> Iterator[Line]:
+    """Jobs per second of both sides, their ratio, and the longest call of each."""
+    number = on.size(race.number, 20)
+    ours_s, ours_ms, ours_note = _run(on.client, race.plant, number, race.ours)
+    part = max(20, round(number * race.original_share))
+    original_s, original_ms, original_note = _run(on.client, race.plant, part, race.original)
+    yield Line(f"{race.name}: rqtui", ours_s, "jobs/s", note=ours_note)
+    yield Line(f"{race.name}: the original", original_s, "jobs/s", note=f"{original_note}; {race.what}")
+    yield Line("  rqtui against the original", ours_s / original_s if original_s else None, "×")
+    yield Line("  longest call of rqtui", ours_ms, "ms", MOST_MS, _call_note(ours_ms))
+    yield Line("  longest call of the original", original_ms, "ms", note=_call_note(original_ms))
+
+
+def _call_note(longest_ms: float | None) -> str:
+    if longest_ms is None:
+        return "not measured: this server has no slow log"
+    return "or less" if longest_ms <= FLOOR_US / 1000 else ""
+
+
+def _run(
+    client: Any, plant: Callable[[Any, int], None], number: int, side: Callable[[Any], Side]
+) -> tuple[float, float | None, str]:
+    """The median jobs/s and the median longest call in ms of some rounds, and how many of which size they were."""
+    rates: list[float] = []
+    longest: list[float] = []
+    moved = 0
+    while len(rates) < ROUNDS:
+        client.flushall()
+        plant(client, number)
+        work = side(client)
+        with _longest_call(client) as calls:
+            began = time.perf_counter()
+            moved = work()
+            seconds = time.perf_counter() - began
+        rates.append(moved / seconds)
+        longest += calls
+        if seconds > SLOW_ONE_S:
+            break
+    times = "once" if len(rates) == 1 else f"{len(rates)} times"
+    missing = "" if moved == number else f" of {number}"
+    return statistics.median(rates), statistics.median(longest) if longest else None, f"{moved}{missing} jobs, {times}"
+
+
+@contextlib.contextmanager
+def _longest_call(client: Any) -> Iterator[list[float]]:
+    """Afterwards the list holds the milliseconds of the longest command of the block; nothing where nobody knows."""
+    found: list[float] = []
+    try:
+        before = {name: client.config_get(name)[name] for name in ("slowlog-log-slower-than", "slowlog-max-len")}
+        client.config_set("slowlog-max-len", 200_000)
+        client.config_set("slowlog-log-slower-than", FLOOR_US)
+        client.slowlog_reset()
+    except (exceptions.ResponseError, KeyError):
+        yield found
+        return
+    try:
+        yield found
+    finally:
+        client.config_set("slowlog-log-slower-than", -1)
+        found.append(max((entry["duration"] for entry in client.slowlog_get(200_000)), default=FLOOR_US) / 1000)
+        client.slowlog_reset()
+        for name, value in before.items():
+            client.config_set(name, value)
+
+
+def _loop(client: Any, spec: str, verb: str, queue: str, args: Mapping[str, object] | None = None) -> Side:
+    """rqtui's dispatcher or reaper on one queue, as the loops run it, until a round that is not full."""
+    layout = registry.make(spec)
+    work = mover(verb, client, {layout.name: layout}, lambda: (Ref(layout.name, queue),), args=args)
+
+    def run() -> int:
+        moved = 0
+        while True:
+            done = work()
+            moved += done.moved
+            errors = [step.error for step in done.steps if step.error]
+            if errors:
+                raise ServerError(errors[0])
+            if not done.full:
+                return moved
+
+    return run
+
+
+def _seen_twice(client: Any, spec: str, queue: str, later_ms: int) -> Side:
+    """Two passes of the reaper, the second by a clock that is so much further on."""
+    now_ms = int(time.time() * 1000)
+    passes = [_loop(client, spec, "reap", queue, {"now_ms": at_ms}) for at_ms in (now_ms, now_ms + later_ms)]
+    return lambda: sum(one() for one in passes)
+
+
+def _piped(client: Any, commands: Iterator[tuple[Any, ...]]) -> None:
+    pipe = client.pipeline(transaction=False)
+    for number, command in enumerate(commands, 1):
+        pipe.execute_command(*command)
+        if number % CHUNK == 0:
+            pipe.execute()
+    pipe.execute()
+
+
+def _until_nothing(step: Callable[[], int]) -> Side:
+    def run() -> int:
+        moved = 0
+        while done := step():
+            moved += done
+        return moved
+
+    return run
+
+
+# -- the races ----------------------------------------------------------------------------------------------------
+
+
+def dispatch_due(on: Bench) -> Iterator[Line]:
+    """dispatcher: tasks that are due, from the sorted set to the list"""
+    from rqtui.scenarios.originals import dispatcher
+
+    def plant(client: Any, number: int) -> None:
+        now_s = int(time.time())
+        _piped(client, (("ZADD", dispatcher.DELAYED, now_s - 60, _body(n)) for n in range(number)))
+
+    def original(client: Any) -> Side:
+        program = dispatcher.Dispatcher(client, batch=10)
+        return _until_nothing(lambda: (program.step() or (0,))[0])
+
+    def ours(client: Any) -> Side:
+        return _loop(client, "dispatcher", "dispatch", dispatcher.READY)
+
+    what = "a script call per 10 tasks"
+    yield from _lines(on, Race("dispatcher: dispatch", what, 100_000, plant, original, ours))
+
+
+def requeue_expired(on: Bench) -> Iterator[Line]:
+    """redisched: expired leases, back to the queue"""
+    from rqtui.scenarios.originals import redisched
+
+    def plant(client: Any, number: int) -> None:
+        past_ms = int(time.time() * 1000) - 60_000
+        _piped(client, (("HSET", "__REDIS_SCHED_JOBS__bench", f"job-{n}", _body(n)) for n in range(number)))
+        _piped(client, (("ZADD", "__REDIS_SCHED_RESERVED__bench", past_ms, f"job-{n}") for n in range(number)))
+
+    def original(client: Any) -> Side:
+        program = redisched.Scheduler(client, "bench", "ms")
+        return _until_nothing(lambda: int(program.requeue()))
+
+    def ours(client: Any) -> Side:
+        return _loop(client, "redisched:topic=bench,unit=ms", "reap", "bench")
+
+    what = "a script call per 1000 jobs"
+    yield from _lines(on, Race("redisched: requeue", what, 100_000, plant, original, ours))
+
+
+def clean_lost(on: Bench) -> Iterator[Line]:
+    """timeout_sets: items without a lock, back to todos"""
+    from rqtui.scenarios.originals import timeout_sets
+
+    def plant(client: Any, number: int) -> None:
+        _piped(client, (("SADD", timeout_sets.IN_PROGRESS, n) for n in range(number)))
+
+    def original(client: Any) -> Side:
+        return _until_nothing(timeout_sets.Cleaner(client).step)
+
+    def ours(client: Any) -> Side:  # what was seen twice without a lock goes back
+        return _seen_twice(client, "timeout_sets", timeout_sets.TODOS, 3_000)
+
+    what = "SMEMBERS, then two round trips per item"
+    yield from _lines(on, Race("timeout_sets: clean", what, 100_000, plant, original, ours, 0.2))
+
+
+def hand_out_late(on: Bench) -> Iterator[Line]:
+    """safe_pop: entries whose time is over, ready again"""
+    from rqtui.scenarios.originals import safe_pop
+
+    def plant(client: Any, number: int) -> None:
+        past_s = int(time.time()) - 600
+        _piped(client, (("LPUSH", "bench", f"job-{n}|{past_s}") for n in range(number)))
+
+    def original(client: Any) -> Side:
+        worker = safe_pop.Worker(client, "bench", has_data=False, block_s=0)
+        return _until_nothing(lambda: int(worker.safe_pop() is not None))
+
+    def ours(client: Any) -> Side:
+        return _loop(client, "safe_pop:queue=bench", "reap", "bench")
+
+    what = "no cleaner: a worker pops each, asks for its mark, pushes it"
+    yield from _lines(on, Race("safe_pop: reap", what, 100_000, plant, original, ours, 0.2))
+
+
+def dead_consumer(on: Bench) -> Iterator[Line]:
+    """orizuru: what a dead consumer held, back to the source"""
+    from rqtui.scenarios.originals import orizuru
+
+    def plant(client: Any, number: int) -> None:
+        client.sadd(orizuru.CONSUMERS, "dead")
+        client.hset(orizuru.HEARTBEATS, "dead", int(time.time() * 1000) - 600_000)
+        for what in ("processing", "unacked"):
+            key = orizuru.key("dead", what)
+            _piped(client, (("LPUSH", key, orizuru.encode(n)) for n in range(number)))
+
+    def original(client: Any) -> Side:
+        return lambda: orizuru.collect(client)
+
+    def ours(client: Any) -> Side:  # a list that stands as it was seen is that of a dead consumer
+        return _seen_twice(client, "orizuru:source=bench", "bench", 600_000)
+
+    what = "never gives it back: its collector moves as many rejected ones, a round trip each"
+    yield from _lines(on, Race("orizuru: reap", what, 100_000, plant, original, ours, 0.2))
+
+
+def count_long_list(on: Bench) -> Iterator[Line]:
+    """safe_pop: the places of a long list, counted"""
+    number = on.size(1_000_000, 2_000)
+    now_s = int(time.time())
+    entries = (f"job-{n}|{now_s - n % 60}" if n % 3 else f"job-{n}" for n in range(number))
+    _piped(on.client, (("LPUSH", "bench", entry) for entry in entries))
+    layout = registry.make("safe_pop:queue=bench")
+    engine, ref = Engine(on.client, [layout]), Ref(layout.name, "bench")
+    page = layout.places[0].name
+    for name, look in (
+        (f"safe_pop: counting {number} entries, longest call", lambda: engine.ask(layout.queue_ask("bench"))),
+        (f"safe_pop: a page of {number} entries, longest call", lambda: engine.page(ref, page, 0, 50)),
+        ("  the whole list read, as a client without rqtui would", lambda: on.client.lrange("bench", 0, -1)),
+    ):
+        look()
+        with _longest_call(on.client) as calls:
+            for _ in range(ROUNDS):
+                look()
+        target = "" if name.startswith(" ") else MOST_MS
+        longest_ms = calls[0] if calls else None
+        yield Line(name, longest_ms, "ms", target, _call_note(longest_ms))
+
+
+def _body(number: int) -> bytes:
+    return b'{"to": %d, "about": "%s"}' % (number, b"x" * 80)
+
+
+MEASURES = (dispatch_due, requeue_expired, clean_lost, hand_out_late, dead_consumer, count_long_list)

@@ -1,0 +1,97 @@
+"""Other queues on the same server in the same minute, where they are installed; where not, a line says so."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from .line import Bench, Line
+
+_BULLMQ = """
+const {Queue, Worker} = require('bullmq');
+const connection = {host: process.argv[1], port: +process.argv[2], maxRetriesPerRequest: null};
+const count = +process.argv[3];
+(async () => {
+  const queue = new Queue('bench', {connection});
+  const opts = {removeOnComplete: true};
+  for (let i = 0; i < count; i += 1000)
+    await queue.addBulk(Array.from({length: Math.min(1000, count - i)}, () => ({name: 'noop', data: {}, opts})));
+  let done = 0;
+  const began = process.hrtime.bigint();
+  const worker = new Worker('bench', async () => {}, {connection, concurrency: 50});
+  worker.on('completed', async () => {
+    if (++done < count) return;
+    console.log(count / (Number(process.hrtime.bigint() - began) / 1e9));
+    process.exit(0);
+  });
+})();
+"""
+_TIMEOUT_S = 120.0
+
+
+def dramatiq(on: Bench) -> Iterator[Line]:
+    """dramatiq: one process that drains no-op jobs"""
+    name = "dramatiq: drain of no-op jobs, one process, 8 threads"
+    if importlib.util.find_spec("dramatiq") is None:
+        yield Line(name, None, note="not installed, not measured")
+        return
+    from importlib import import_module
+
+    library: Any = import_module("dramatiq")
+    broker = import_module("dramatiq.brokers.redis").RedisBroker(url=on.server.url, middleware=[])
+    count, done, finished = on.size(6_000, 50), [0], threading.Event()
+    lock = threading.Lock()
+
+    def noop() -> None:
+        with lock:
+            done[0] += 1
+            if done[0] >= count:
+                finished.set()
+
+    actor = library.actor(noop, broker=broker, queue_name="bench")
+    for _ in range(count):
+        actor.send()
+    worker = library.Worker(broker, worker_threads=8, worker_timeout=100)
+    began = time.perf_counter()
+    worker.start()
+    finished.wait(_TIMEOUT_S)
+    seconds = time.perf_counter() - began
+    worker.stop()
+    broker.close()
+    yield Line(name, done[0] / seconds, "jobs/s", note=f"{done[0]} jobs, dramatiq {library.__version__}")
+
+
+def bullmq(on: Bench) -> Iterator[Line]:
+    """BullMQ: one process that drains no-op jobs"""
+    name = "BullMQ: drain of no-op jobs, one process, concurrency 50"
+    node = shutil.which("node")
+    if node is None or not _runs(node, "require('bullmq'); require('ioredis')"):
+        yield Line(name, None, note="not installed, not measured (node with bullmq and ioredis on NODE_PATH)")
+        return
+    count = on.size(20_000, 100)
+    command = [node, "-e", _BULLMQ, on.server.host, str(on.server.port), str(count)]
+    try:
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False, env=os.environ)
+    except subprocess.TimeoutExpired:
+        yield Line(name, None, note=f"not measured: not done after {_TIMEOUT_S:.0f} s")
+        return
+    said = ended.stdout.split()
+    if not said:
+        print(ended.stderr, file=sys.stderr)
+        yield Line(name, None, note=f"not measured: node ended with {ended.returncode}")
+        return
+    yield Line(name, float(said[-1]), "jobs/s", note=f"{count} jobs")
+
+
+def _runs(node: str, program: str) -> bool:
+    return subprocess.run([node, "-e", program], capture_output=True, timeout=_TIMEOUT_S, check=False).returncode == 0
+
+
+OTHER_QUEUES = (dramatiq, bullmq)

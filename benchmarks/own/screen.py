@@ -1,0 +1,220 @@
+"""Measurements of start-up and of the screen: wall time, processor time, memory and bytes, in a pseudo-terminal.
+
+The screen runs as a program of its own, at 160×45 and with its usual interval of 2 s, and keys are pressed as a person
+presses them. What one waits for is timed to the byte that the terminal gets.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from rqtui.client.queue import BYTES, Queue
+
+from .line import Bench, Line
+from .terminal import Terminal, delayed, terminal
+
+MARK = "painted"
+_EMPTY_APP = f"""
+from textual.app import App
+from textual.widgets import Static
+class Empty(App):
+    def compose(self):
+        yield Static("{MARK}")
+Empty().run()
+"""
+_EVERY_S = 2.0  # between two pictures, when nobody says otherwise
+_LINK_S = 0.2
+_KEY_MS = "≤ 50"
+_COMPLETION = {"_RQTUI_COMPLETE": "complete_bash", "COMP_WORDS": "rqtui ", "COMP_CWORD": "1"}
+
+
+def start_up(on: Bench) -> Iterator[Line]:
+    """Wall time of `rqtui --version` and of completion"""
+    times = on.size(7, 1)
+    rqtui = [sys.executable, "-m", "rqtui"]
+    bare, _ = _wall_s([sys.executable, "-c", "pass"], times)
+    yield Line("bare Python, wall time", bare, "s")
+    version, code = _wall_s([*rqtui, "--version"], times)
+    yield Line("rqtui --version, wall time", version, "s", "≤ 0.15", f"exit code {code}" if code else "")
+    completion, code = _wall_s(rqtui, times, _COMPLETION)
+    yield Line("completion of commands, wall time", completion, "s", "≤ 0.15", f"exit code {code}" if code else "")
+
+
+def _wall_s(command: Sequence[str], times: int, variables: Mapping[str, str] | None = None) -> tuple[float, int]:
+    """The median wall time of a command over some runs, after one that warms the disk's cache; and its exit code."""
+    environment = {**os.environ, **(variables or {})}
+    spent = []
+    code = 0
+    for _ in range(times + 1):
+        began = time.perf_counter()
+        code = subprocess.run(command, capture_output=True, env=environment, check=False).returncode
+        spent.append(time.perf_counter() - began)
+    return statistics.median(spent[1:]), code
+
+
+def first_paint(on: Bench) -> Iterator[Line]:
+    """First paint against an empty Textual app, in a pseudo-terminal"""
+    Queue(MARK, on.client, BYTES).put_many([b'{"to":"a@b.example"}'] * on.size(1_000, 10))
+    ours = [sys.executable, "-m", "rqtui", on.server.url]
+    empty_s, ours_s, counted_s = _best_painted_s(
+        [([sys.executable, "-c", _EMPTY_APP], MARK), (ours, str(on.server.port)), (ours, MARK)], on.size(6, 1)
+    )
+    yield Line("first paint of an empty Textual app", empty_s, "s")
+    note = "" if ours_s else "not measured: it did not paint"
+    yield Line("first paint of rqtui: its header and its frames", ours_s, "s", note=note)
+    yield Line("  against the empty app", ours_s / empty_s if ours_s and empty_s else None, "×", "≤ 1.5")
+    yield Line("until the overview shows a queue and its counts", counted_s, "s", note=note)
+
+
+def _best_painted_s(programs: Sequence[tuple[Sequence[str], str]], times: int) -> list[float | None]:
+    """The shortest of some runs for each program and its mark; they take turns, and the first ones compile modules."""
+    spent: list[list[float]] = [[] for _ in programs]
+    for _ in range(times + 1):
+        for number, (command, mark) in enumerate(programs):
+            with terminal(command) as shown:
+                painted = shown.until(mark)
+            spent[number] += [painted] if painted else []
+    return [min(found, default=None) for found in spent]
+
+
+def at_rest(on: Bench) -> Iterator[Line]:
+    """The screen while nothing changes, against an empty Textual app"""
+    Queue(MARK, on.client, BYTES).put_many([b"{}"] * on.size(20_000, 10))
+    seconds = max(1.0, 20 * on.scale)
+    shares = []
+    for command in ([sys.executable, "-c", _EMPTY_APP], _rqtui(on.server.url)):
+        with terminal(command) as shown:
+            shares.append(_settled_share(shown, seconds, _warm_s(on)) if shown.until(MARK) else None)
+    empty, ours = shares
+    note = "" if ours is not None else "not measured"
+    yield Line(f"an empty Textual app over {seconds:.0f} s, of a core", empty, "%")
+    yield Line(f"the screen at rest over {seconds:.0f} s, of a core", ours, "%", note=note)
+    yield Line("  against the empty app", ours / empty if ours and empty else None, "×", "≤ 1.5")
+
+
+def many_queues(on: Bench) -> Iterator[Line]:
+    """A thousand queues, 40 rows of them on the screen"""
+    number = on.size(1_000, 50)
+    pipe = on.client.pipeline(transaction=False)
+    for at in range(number):
+        name = f"{MARK}{at:04}"
+        pipe.hset(f"rqtui:{{{name}}}:meta", mapping={"version": 1, "in": at})
+        pipe.zadd(f"rqtui:{{{name}}}:ready", {str(job): job for job in range(1 + at % 7)})
+        pipe.sadd("rqtui:queues", name)
+    pipe.execute()
+    seconds = max(1.0, 20 * on.scale)
+    with terminal(_rqtui(on.server.url)) as shown:
+        has_painted = shown.until(MARK) is not None
+        share = _settled_share(shown, seconds, _warm_s(on)) if has_painted else None
+        memory = shown.memory_mb() if has_painted else None
+        sent = shown.run(seconds) / (seconds / _EVERY_S) if has_painted else None
+    yield Line(f"{number} queues at rest over {seconds:.0f} s, of a core", share, "%", "≤ 1")
+    yield Line(f"  memory after {seconds + _warm_s(on):.0f} s", memory, "MB", "≤ 150")
+    yield Line("  to the terminal per refresh", sent, "bytes")
+
+
+def large_places(on: Bench) -> Iterator[Line]:
+    """A queue with a million jobs in each place: pages, keys, memory"""
+    number = on.size(1_000_000, 2_000)
+    queue = Queue(MARK, on.client, BYTES)
+    for start in range(0, number, 50_000):
+        queue.put_many([b'{"to":"a@b.example"}'] * min(50_000, number - start))
+    for place in ("scheduled", "reserved", "done", "dead"):  # read-only, so nobody minds that they are the same jobs
+        on.client.zunionstore(f"rqtui:{{{MARK}}}:{place}", [f"rqtui:{{{MARK}}}:ready"])
+    times = on.size(20, 3)
+    with terminal([*_rqtui(on.server.url), "--read-only"]) as shown:
+        _open_board(shown, _warm_s(on))
+        turned = [_after_a_rest(shown, lambda key: shown.mark_ms(key, _PAGE), "]") for _ in range(times)]
+        whole = [_after_a_rest(shown, shown.last_ms, "]") for _ in range(times)]
+        keys = [_after_a_rest(shown, shown.first_ms, "jk"[at % 2]) for at in range(times)]
+        yield Line(f"page change among {number} jobs, median", _median(turned), "ms", "≤ 100")
+        yield Line("  until the job beside it is there too, median", _median(whole), "ms")
+        yield Line("from a key to its paint, median", _median(keys), "ms", _KEY_MS)
+        yield Line("  and the slowest", _worst(keys), "ms")
+        yield Line("  memory", shown.memory_mb(), "MB", "≤ 150")
+    with delayed(on.server.url, _LINK_S) as url, terminal([*_rqtui(url), "--read-only"]) as shown:
+        _open_board(shown, _warm_s(on))
+        keys = [_after_a_rest(shown, shown.first_ms, "jk"[at % 2]) for at in range(times)]
+        yield Line(
+            f"from a key to its paint on a link of {_LINK_S * 1000:.0f} ms, median", _median(keys), "ms", _KEY_MS
+        )
+        yield Line("  and the slowest", _worst(keys), "ms")
+
+
+def busy(on: Bench) -> Iterator[Line]:
+    """A busy queue: what a refresh sends to the terminal"""
+    queue, is_over = Queue(MARK, on.client, BYTES), threading.Event()
+    queue.put_many([b'{"to":"a@b.example"}'] * 200)
+
+    def work() -> None:
+        while not is_over.wait(0.02):
+            queue.put_many([b'{"to":"a@b.example"}'] * 2)
+            queue.ack_many(queue.reserve(2, ttr="30s"))
+
+    seconds = max(1.0, 20 * on.scale)
+    worker = threading.Thread(target=work, daemon=True)
+    worker.start()
+    with terminal(_rqtui(on.server.url)) as shown:
+        has_painted = shown.until(MARK) is not None
+        overview = _per_refresh(shown, seconds, _warm_s(on)) if has_painted else None
+        _open_board(shown, _warm_s(on))
+        board = _per_refresh(shown, seconds, _warm_s(on)) if has_painted else None
+    is_over.set()
+    worker.join()
+    yield Line("a busy queue in the overview, to the terminal per refresh", overview, "bytes")
+    yield Line("the board of a busy queue, to the terminal per refresh", board, "bytes")
+
+
+_WARM_S = 3.0  # until it has imported and counted what it needs
+_PAGE = " of "  # in the frame, behind the numbers of the rows that are in sight
+
+
+def _warm_s(on: Bench) -> float:
+    return max(0.7, _WARM_S * on.scale)
+
+
+def _rqtui(url: str) -> list[str]:
+    return [sys.executable, "-m", "rqtui", url]
+
+
+def _settled_share(shown: Terminal, seconds: float, warm_s: float) -> float | None:
+    """Percent of a core, after it has opened and imported what it needs."""
+    shown.run(warm_s)
+    return shown.share(seconds)
+
+
+def _per_refresh(shown: Terminal, seconds: float, warm_s: float) -> float:
+    """Bytes that a refresh sends, over so many seconds."""
+    shown.run(warm_s)
+    return shown.run(seconds) / (seconds / _EVERY_S)
+
+
+def _open_board(shown: Terminal, warm_s: float) -> None:
+    shown.until(MARK)
+    shown.run(warm_s)
+    shown.press("\r")
+    shown.run(1.0)
+
+
+def _after_a_rest(shown: Terminal, measure: Callable[[str], float | None], keys: str) -> float | None:
+    """A measurement that begins when nothing is being painted: the header's clock ticks once a second."""
+    shown.settle(0.1)
+    return measure(keys)
+
+
+def _median(found: Sequence[float | None]) -> float | None:
+    known = [ms for ms in found if ms is not None]
+    return statistics.median(known) if known else None
+
+
+def _worst(found: Sequence[float | None]) -> float | None:
+    return max((ms for ms in found if ms is not None), default=None)
+
+
+MEASURES = (start_up, first_paint, at_rest, many_queues, large_places, busy)

@@ -1,0 +1,1 @@
+"""The commands of `rqtui`, a module each, named as they are typed."""

@@ -1,0 +1,43 @@
+"""`bench`: how fast and how small rqtui is on this machine, as the modules in `benchmarks/own` measure it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated
+
+import typer
+
+import rqtui
+from rqtui.cli.session import Session
+from rqtui.errors import RqtuiError
+
+
+def bench(
+    session: Session,
+    what: Annotated[str, typer.Argument(metavar="[engine|screen|layouts]", help="Which part.")] = "engine",
+) -> int:
+    """Measure how fast and how small rqtui is on this machine.
+
+    Example: rqtui bench engine --json
+    """
+    code: int = measurements().bench(what, as_json=session.as_json)
+    return code
+
+
+def measurements() -> ModuleType:
+    """The package that measures: `benchmarks/own` of a checkout, which the wheel has as `rqtui/benchmarks`.
+
+    Raises RqtuiError where it is in neither place.
+    """
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    name, package = "rqtui.benchmarks", Path(rqtui.__file__).parent
+    for folder in (package / "benchmarks", package.parent / "benchmarks" / "own"):
+        spec = spec_from_file_location(name, folder / "__init__.py", submodule_search_locations=[str(folder)])
+        if spec is not None and spec.loader is not None and (folder / "__init__.py").is_file():
+            sys.modules[name] = found = module_from_spec(spec)
+            spec.loader.exec_module(found)
+            return found
+    raise RqtuiError("the measurements are not there; the installation is incomplete, install rqtui again.")

@@ -1,0 +1,83 @@
+"""`errors`: dead jobs and those that wait for another try, grouped by what their errors have in common.
+
+Nothing here changes anything.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rqtui.cli import documents, output, sampling
+from rqtui.cli.arguments import QUEUES, engine_for
+from rqtui.cli.session import Session
+
+if TYPE_CHECKING:
+    from rqtui.reports.errors import Errors, Group
+
+
+def errors(session: Session, queues: QUEUES = None) -> int:
+    """Dead jobs and those that wait for another try, grouped by what their errors have in common.
+
+    Example: rqtui errors mail --json
+    """
+    from rqtui.reports import errors as report
+
+    engine, refs = engine_for(session, queues)
+    found = sampling.last(report.report(engine, refs), "looking")
+    if session.as_json:
+        groups = [_group(group, found.size.is_whole) for group in found.groups]
+        output.write_json({**sampling.size_document(found.size), "errors": groups})
+    else:
+        _write_errors(found)
+        if silent := sampling.silent_systems(engine, refs, "error"):
+            output.say(f"{silent} no errors.")
+        sampling.write_size(found.size, "no job has died, and none waits for another try" if not found.groups else "")
+    return sampling.exit_code(found.size)
+
+
+def _group(group: Group, is_exact: bool) -> dict[str, Any]:
+    example = group.example
+    return {
+        "error": documents.text(group.message) or None,
+        "dead": group.dead,
+        "retrying": group.retrying,
+        "exact": is_exact,
+        "first_at_ms": group.first_ms,
+        "last_at_ms": group.last_ms,
+        "names": [documents.text(name) for name in group.kinds],
+        "queues": [{**documents.queue_fields(ref.queue), "layout": ref.layout} for ref in group.refs],
+        "example": {
+            **documents.id_fields(example.id),
+            **documents.queue_fields(example.queue),
+            "layout": example.layout,
+            "place": example.place,
+            "error": documents.text(example.error) or None,
+        },
+    }
+
+
+def _write_errors(found: Errors) -> None:
+    from rqtui.text.body import mask_text
+    from rqtui.text.formats import age
+
+    now_ms = found.size.taken_ms
+
+    def ago(at_ms: int | None) -> str:
+        return "" if at_ms is None else age(max(0, now_ms - at_ms))
+
+    rows = [
+        [
+            str(group.dead),
+            str(group.retrying),
+            mask_text(group.message) or "(no error is kept)",
+            ", ".join(group.kinds[:3]) + (f" +{len(group.kinds) - 3}" if len(group.kinds) > 3 else ""),
+            ", ".join(ref.queue for ref in group.refs[:3])
+            + (f" +{len(group.refs) - 3}" if len(group.refs) > 3 else ""),
+            ago(group.first_ms),
+            ago(group.last_ms),
+        ]
+        for group in found.groups
+    ]
+    titles = ("dead", "retry", "error", "job", "queue", "first", "last")
+    if rows:
+        output.write_table(titles, rows, right=("dead", "retry", "first", "last"))

@@ -1,0 +1,58 @@
+"""Findings, the faults of queues and of Redis: as JSON, and as sentences with the command that helps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from rqtui.cli import documents
+
+if TYPE_CHECKING:
+    from rqtui.model import Finding
+
+# What the screen answers with a key, the shell answers with a command.
+_REMEDIES = {
+    "expired-not-reaped": "rqtui reap {queue}",
+    "due-not-dispatched": "rqtui dispatch {queue}",
+    "no-live-worker": "start a worker: rqtui work {queue} -- COMMAND",
+    "paused": "rqtui act resume {queue}",
+    "oldest-ready": "add workers: rqtui work {queue} -- COMMAND",
+    "backlog-grows": "add workers: rqtui work {queue} -- COMMAND",
+    "dead-near-cap": "rqtui errors {queue}, then rqtui act requeue {queue} --place dead --all",
+}
+
+
+def document(found: Finding, words: str, layout: str | None = None) -> dict[str, Any]:
+    """FINDING of the command line's page; the remedy is a command where the screen has a key.
+
+    `words` are what means the queue on a command line.
+    """
+    return {
+        "kind": found.kind,
+        "severity": found.severity,
+        **(documents.queue_fields(found.queue) if found.queue else {"queue": None}),
+        "layout": layout,
+        "keys": [documents.text(key) for key in found.keys],
+        "ids": [documents.text(id) for id in found.ids],
+        "text": documents.sentence(found.text),
+        "remedy": documents.sentence(remedy(found, words)),
+    }
+
+
+def remedy(found: Finding, words: str) -> str:
+    """What to do about it from a shell."""
+    return _REMEDIES[found.kind].format(queue=words) if found.kind in _REMEDIES else found.remedy
+
+
+def sentences(found: Sequence[Finding], words: str) -> list[str]:
+    """A line for each; `words` are what means the queue on a command line."""
+    from rqtui.text.sanitise import safe, shown_id
+
+    lines = []
+    for finding in found:
+        ids = "".join(f" {shown_id(id)}:" for id in finding.ids)
+        where = f"{finding.queue}: " if finding.queue else ""
+        todo = remedy(finding, words)
+        said = f"{safe(where)}{ids} {safe(finding.text)}".replace("  ", " ").strip()
+        lines.append(f"{finding.severity:<8}  {said}{f' · {safe(todo)}' if todo else ''}")
+    return lines

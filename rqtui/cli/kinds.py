@@ -1,0 +1,70 @@
+"""`kinds`: the kinds of jobs, with how many of each stand where, fail, wait and run. Nothing here changes anything."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rqtui.cli import documents, output, sampling
+from rqtui.cli.arguments import QUEUES, engine_for
+from rqtui.cli.session import Session
+
+if TYPE_CHECKING:
+    from rqtui.reports.kinds import Kind, Kinds
+
+
+def kinds(session: Session, queues: QUEUES = None) -> int:
+    """Kinds of jobs: how many in each place, how many failed, and how long they wait and run.
+
+    Example: rqtui kinds mail --json
+    """
+    from rqtui.reports import kinds as report
+
+    engine, refs = engine_for(session, queues)
+    found = sampling.last(report.report(engine, refs), "looking")
+    if session.as_json:
+        output.write_json(
+            {**sampling.size_document(found.size), "kinds": [_kind(kind, found.size.is_whole) for kind in found.kinds]}
+        )
+    else:
+        _write_kinds(found)
+        if silent := sampling.silent_systems(engine, refs, "name"):
+            output.say(f"{silent} no kinds of jobs.")
+        sampling.write_size(found.size, "no jobs" if not found.kinds and not found.silent else "")
+    return sampling.exit_code(found.size)
+
+
+def _kind(kind: Kind, is_exact: bool) -> dict[str, Any]:
+    from rqtui.model import State
+
+    return {
+        "name": documents.text(kind.name) or None,
+        **documents.queue_fields(kind.ref.queue),
+        "layout": kind.ref.layout,
+        "counts": {state.value: kind.counts.get(state, 0) for state in State},
+        "exact": is_exact,
+        "failed": kind.failed,
+        "wait_ms": kind.wait_ms,
+        "run_ms": kind.run_ms,
+        "oldest_ready_ms": kind.oldest_ready_ms,
+    }
+
+
+def _write_kinds(found: Kinds) -> None:
+    from rqtui.model import State
+    from rqtui.text.formats import age, duration
+
+    rows = [
+        [
+            kind.name or "(no kind)",
+            kind.ref.queue,
+            *(str(kind.counts.get(state, 0)) for state in State),
+            str(kind.failed),
+            age(kind.wait_ms),
+            duration(kind.run_ms),
+            age(kind.oldest_ready_ms),
+        ]
+        for kind in found.kinds
+    ]
+    titles = ("job", "queue", *(state.value for state in State), "failed", "waits", "runs", "oldest")
+    if rows:
+        output.write_table(titles, rows, right=titles[2:])

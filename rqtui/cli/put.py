@@ -1,0 +1,283 @@
+"""`put`: one job from the command line, or many from lines of JSON.
+
+A body is JSON: a string is stored as its UTF-8, anything else as its text. `--raw` takes bytes as they are. Lines of a
+regular file are all read and checked before the first job is sent; those of a pipe are checked batch by batch.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+
+import typer
+
+from rqtui.cli import documents, output
+from rqtui.cli.arguments import QUEUE
+from rqtui.cli.json_body import encoded, parsed, utf8
+from rqtui.cli.session import DONE, INTERRUPTED, REFUSED, Session
+from rqtui.errors import Refused, RqtuiError, UsageError
+from rqtui.ids import ID_BYTES
+from rqtui.text.names import to_bytes, to_text
+
+if TYPE_CHECKING:
+    from rqtui.client.queue import Put, Queue
+    from rqtui.engine.engine import Engine
+    from rqtui.model import Ref
+
+_FIELDS = ("body", "id", "name", "delay", "due", "priority", "ttr", "max_attempts", "backoff", "keep")
+_DURATIONS = ("delay", "ttr", "keep")
+BATCH = 1000  # jobs per call
+TAKEN = frozenset({"moved", "exists", "done"})  # it is there now, or was before; any other word is a refusal
+_NUMBERS = ("priority", "max_attempts")
+
+
+def put(
+    session: Session,
+    queue: QUEUE,
+    body: Annotated[
+        str | None, typer.Argument(metavar="[BODY | -]", help="JSON; - reads it from standard input.")
+    ] = None,
+    id: Annotated[str | None, typer.Option("--id", metavar="ID", help="Yours; a second put of it is a no-op.")] = None,
+    name: Annotated[str | None, typer.Option("--name", metavar="KIND", help="The kind of job.")] = None,
+    delay: Annotated[str | None, typer.Option("--delay", metavar="90s", help="Not before so long from now.")] = None,
+    due: Annotated[str | None, typer.Option("--due", metavar="2026-12-01T08:00Z", help="Not before then.")] = None,
+    priority: Annotated[int | None, typer.Option("--priority", metavar="N", help="-4096 to 4095, lower first.")] = None,
+    ttr: Annotated[str | None, typer.Option("--ttr", metavar="30s", help="How long a lease lasts.")] = None,
+    max_attempts: Annotated[int | None, typer.Option("--max-attempts", metavar="N", help="Then it is dead.")] = None,
+    backoff: Annotated[str | None, typer.Option("--backoff", metavar="1s..1h", help="First and longest wait.")] = None,
+    keep: Annotated[str | None, typer.Option("--keep", metavar="1h", help="How long it stays when done.")] = None,
+    lines: Annotated[
+        str | None, typer.Option("--lines", metavar="FILE|-", help='Many: {"body": …, "id": …} per line.')
+    ] = None,
+    is_raw: Annotated[bool, typer.Option("--raw", help="The body is bytes, not JSON; stored as it is.")] = False,
+) -> int:
+    """Put a job, or many, into a queue.
+
+    An id that the queue knows already is left as it is, so the same line may run again.
+
+    Example: rqtui put mail '{"to": "a@b.c"}' --id welcome:42 --delay 3d
+    """
+    session.refuse_if_read_only("put")
+    given = {
+        "id": id, "name": name, "delay": delay, "due": due, "priority": priority, "ttr": ttr,
+        "max_attempts": max_attempts, "backoff": backoff, "keep": keep,
+    }  # fmt: skip
+    given = {key: value for key, value in given.items() if value is not None}
+    if lines is None:
+        if body is None:
+            raise UsageError("put needs a body: JSON such as '{\"to\": 1}', or - to read it, or --lines FILE for many.")
+        described = {**_checked(given, ""), "body": _body(body, is_raw)}
+        return _put_one(session, queue, described)
+    if body is not None:
+        raise UsageError("--lines brings the bodies; leave BODY away.")
+    if "id" in given:
+        raise UsageError("--id names one job; with --lines each line has its own.")
+    return _put_lines(session, queue, lines, _checked(given, ""))
+
+
+def _open(session: Session, name: str) -> Queue | _Other:
+    engine = session.engine()
+    ref = engine.seek(name)
+    engine.refuse("enqueue", ref)
+    if not engine.layouts[ref.layout].has_client:
+        return _Other(engine, ref)
+    if ref not in engine.refs and not name.startswith(f"{ref.layout}:"):  # it may be meant as another's, now empty
+        new = f"{ref.queue} is a new {ref.layout} queue"
+        output.say(f"{new}; another system's is put into as LAYOUT:QUEUE.")
+    from rqtui.client.queue import BYTES, Queue
+
+    return Queue(ref.queue, engine.client, codec=BYTES)
+
+
+class _Other:
+    """A queue of somebody else's system, with what `put` needs of `Queue`."""
+
+    def __init__(self, engine: Engine, ref: Ref) -> None:
+        self.name = ref.queue
+        self._engine, self._ref = engine, ref
+
+    def put(self, **described: Any) -> Put:
+        """One job; the answer says what it is called there."""
+        return self._send([described])[0]
+
+    def put_batches(self, items: Iterable[dict[str, Any]]) -> Iterator[list[Put]]:
+        """Many; a call is all or nothing."""
+        batch: list[dict[str, Any]] = []
+        for item in items:
+            batch.append(item)
+            if len(batch) == BATCH:
+                yield self._send(batch)
+                batch = []
+        if batch:
+            yield self._send(batch)
+
+    def _send(self, items: list[dict[str, Any]]) -> list[Put]:
+        from rqtui.client.queue import Put, columns
+
+        rows = []
+        for item in items:
+            given = dict(item)
+            row: dict[str, Any] = {"body": given.pop("body")}
+            if "id" in given:
+                row["id"] = given.pop("id")
+            rows.append({**row, **columns(given)})
+        outcomes = self._engine.ask(self._engine.layouts[self._ref.layout].put_ask(self.name, rows))
+        for outcome in outcomes:
+            if outcome.word == "error":
+                raise Refused(outcome.text)
+        for word, refused in {one.word: one for one in outcomes if one.word not in TAKEN}.items():
+            output.say(f"{documents.label(refused.id)} is {word}: {refused.text}.")
+        return [Put(to_text(outcome.id), outcome.word) for outcome in outcomes]
+
+
+def _put_one(session: Session, name: str, described: dict[str, Any]) -> int:
+    queue = _open(session, name)
+    done = queue.put(**described)
+    _write(session, queue.name, [done])
+    return DONE if done.word in TAKEN else REFUSED
+
+
+def _write(session: Session, queue: str, puts: list[Put]) -> None:
+    if session.as_json:
+        results = [{**documents.id_fields(to_bytes(put.id)), "word": put.word} for put in puts]
+        output.write_json({**documents.queue_fields(queue), "results": results})
+        return
+    from rqtui.text.sanitise import shown_id
+
+    words = {"moved": "enqueued", "exists": "exists already"}
+    output.write_lines([f"{shown_id(put.id)}  {words.get(put.word, put.word)}" for put in puts])
+
+
+def _body(word: str, is_raw: bool) -> bytes:
+    raw = sys.stdin.buffer.read() if word == "-" else to_bytes(word)
+    return raw if is_raw else encoded(raw)
+
+
+def _checked(given: dict[str, Any], where: str) -> dict[str, Any]:
+    """Options as the client takes them; `where` (`line 7: `) begins the sentence of a UsageError."""
+    from rqtui import durations
+
+    unknown = [name for name in given if name not in _FIELDS]
+    if unknown:
+        raise UsageError(f'{where}there is no "{unknown[0]}"; a job has {", ".join(_FIELDS)}.')
+    for name in _NUMBERS:
+        if name in given and (not isinstance(given[name], int) or isinstance(given[name], bool)):
+            raise UsageError(f"{where}{name} is a whole number, not {given[name]!r:.40}.")
+    for name in ("id", "name"):
+        if name in given and not isinstance(given[name], str):
+            raise UsageError(f"{where}{name} is text, not {given[name]!r:.40}.")
+    if "id" in given and not 1 <= len(to_bytes(given["id"])) <= ID_BYTES:
+        raise UsageError(f"{where}an id has 1 to {ID_BYTES} bytes; this one has {len(to_bytes(given['id']))}.")
+    if "delay" in given and "due" in given:
+        raise UsageError(f"{where}delay and due exclude each other: give one of them.")
+    try:
+        for name in _DURATIONS:
+            if name in given:
+                durations.parse(given[name], name)
+        if "backoff" in given:
+            durations.parse_range(given["backoff"])
+        return {**given, "due": _instant(given["due"])} if "due" in given else given
+    except UsageError as error:
+        raise UsageError(f"{where}{error}") from None
+
+
+def _instant(value: object) -> datetime | int:
+    """An instant as ISO 8601 with a zone, or as milliseconds since 1970."""
+    from rqtui import durations
+
+    instant: Any = value
+    if isinstance(value, str):
+        try:
+            instant = int(value) if value.isascii() and value.isdigit() else datetime.fromisoformat(value)
+        except ValueError:
+            raise UsageError(
+                f"due cannot be {value!r:.40}: write 2026-12-01T08:00Z, or milliseconds since 1970."
+            ) from None
+    return durations.instant(instant)
+
+
+# ── many ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _put_lines(session: Session, name: str, path: str, common: dict[str, Any]) -> int:
+    queue = _open(session, name)
+    kept: list[Put] = []
+    words = Counter({"moved": 0, "exists": 0})
+    try:
+        with _source(path) as source, output.progress(f"putting into {queue.name}") as bar:
+            if _is_file(source):
+                start = source.tell()
+                bar.total = sum(1 for _line in _described(source, common))
+                source.seek(start)
+            for puts in queue.put_batches(_described(source, common)):
+                for done in puts:
+                    words[done.word] += 1
+                kept += puts if session.as_json else ()
+                bar.step(len(puts))
+    except KeyboardInterrupt:
+        in_already = sum(words.values())
+        output.say(f"interrupted: jobs in the queue: {in_already}, and perhaps the batch that was under way.")
+        _write_many(session, queue.name, kept, words)
+        return INTERRUPTED
+    except RqtuiError as error:
+        in_already = sum(words.values())
+        if not in_already:
+            raise
+        output.say(f"{error} Jobs in the queue from the batches before: {in_already}.")
+        _write_many(session, queue.name, kept, words)
+        return REFUSED
+    _write_many(session, queue.name, kept, words)
+    return DONE if words.keys() <= TAKEN else REFUSED
+
+
+def _write_many(session: Session, queue: str, kept: list[Put], words: Counter[str]) -> None:
+    if session.as_json:
+        _write(session, queue, kept)
+        return
+    rest = [f", {number} {word}" for word, number in words.items() if word not in ("moved", "exists")]
+    output.write_lines([f"{words['moved']} enqueued, {words['exists']} exist already{''.join(rest)}"])
+
+
+def _source(path: str) -> AbstractContextManager[BinaryIO]:
+    if path == "-":
+        return nullcontext(sys.stdin.buffer)
+    try:
+        return open(path, "rb")
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}.") from None
+
+
+def _is_file(source: BinaryIO) -> bool:
+    """Whether it can be read twice: a pipe cannot."""
+    try:
+        return stat.S_ISREG(os.fstat(source.fileno()).st_mode) and source.seekable()
+    except OSError:
+        return False
+
+
+def _described(source: Iterable[bytes], common: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Each line as a job for `put_batches`; empty lines are passed over. Raises UsageError that names the line."""
+    for number, line in enumerate(source, 1):
+        if not line.strip():
+            continue
+        where = f"line {number}: "
+        try:
+            job = parsed(line.decode())
+        except (ValueError, RecursionError) as error:
+            raise UsageError(f"{where}it is not JSON ({error}).") from None
+        if not isinstance(job, dict) or "body" not in job:
+            raise UsageError(f'{where}a line is an object with a "body", as in {{"body": {{"to": 1}}, "id": "a"}}.')
+        named = {key.replace("-", "_"): value for key, value in job.items() if value is not None or key == "body"}
+        body = named.pop("body")
+        text = body if isinstance(body, str) else json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+        try:
+            yield {**common, **_checked(named, where), "body": utf8(text)}
+        except UsageError as error:
+            raise UsageError(str(error) if str(error).startswith(where) else f"{where}{error}") from None

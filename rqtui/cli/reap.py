@@ -1,0 +1,53 @@
+"""`reap`: the reaper of the screen in the foreground, for machines without a screen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rqtui.cli import documents
+from rqtui.cli.arguments import QUEUES
+from rqtui.cli.loop_runner import ONCE, Report, check_batch, run
+from rqtui.cli.session import Session
+from rqtui.errors import UsageError
+
+if TYPE_CHECKING:
+    from rqtui.engine.loops import Round, Step
+
+
+def reap(
+    session: Session,
+    queues: QUEUES = None,
+    every_s: Annotated[
+        float | None, typer.Option("--every", metavar="S", help="Look at least so often (seconds).")
+    ] = None,
+    limit: Annotated[int | None, typer.Option("--limit", metavar="N", help="Leases per batch.")] = None,
+    gc: Annotated[bool, typer.Option("--gc", help="Also what consumers rejected goes back, where `reap` can.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("-v", "--verbose", help="A line for every step, not only for those that moved jobs.")
+    ] = False,
+    once: ONCE = False,
+) -> int:
+    """Reap expired leases, until stopped.
+
+    Example: rqtui reap mail --once --json
+    """
+    if every_s is not None and not 0.01 <= every_s <= 86_400:  # a day; NaN is refused too
+        raise UsageError("--every is a number of seconds between 0.01 and 86400.")
+    check_batch(limit, "--limit")
+    report = Report(session, _reaped, ("queue", "ready", "dead", "next_ms"), verbose or once)
+    args: dict[str, object] = {"gc": True} if gc else {}
+    return run(session, "reap", queues, report, limit=limit, every_s=every_s, once=once, args=args)
+
+
+def _reaped(step: Step | None, queue: str, done: Round) -> dict[str, Any]:
+    values = step.values if step else {}
+    reaped = {"ready": values.get("ready", 0), "dead": values.get("dead", 0)}
+    next_ms = values.get("next_ms", -1)
+    line: dict[str, Any] = {
+        **documents.queue_fields(queue),
+        "reaped": reaped,
+        "next_ms": next_ms if next_ms >= 0 else None,
+    }
+    return line if step else {**line, "backing_off_ms": round(done.wait_s * 1000)}

@@ -1,0 +1,84 @@
+"""`show`: one job, with its body and its failed attempts. Nothing here changes anything."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rqtui.cli import documents, output
+from rqtui.cli.arguments import QUEUE
+from rqtui.cli.session import DONE, REFUSED, Session
+from rqtui.errors import UsageError
+
+if TYPE_CHECKING:
+    from rqtui.model import Job
+
+
+def show(
+    session: Session,
+    queue: QUEUE,
+    id: Annotated[str, typer.Argument(metavar="ID", help="The job; base64:… where its id is no text.")],
+    whole: Annotated[bool, typer.Option("--body", help="The whole body, however long it is.")] = False,
+    is_raw: Annotated[bool, typer.Option("--raw", help="Nothing but the bytes of the body, on stdout.")] = False,
+    is_revealed: Annotated[bool, typer.Option("--reveal", help="Do not mask passwords and tokens for people.")] = False,
+) -> int:
+    """One job: its body and its failed attempts.
+
+    Example: rqtui show mail welcome:42 --json
+    """
+    engine = session.engine()
+    ref = engine.seek(queue)
+    raw_id = documents.id_bytes(id)
+    found = engine.job(ref, raw_id, -1 if whole or is_raw else documents.BODY_BYTES)
+    if found is None:
+        output.say(f'there is no job "{id}" in {ref.queue}.')
+        return REFUSED
+    if is_raw:
+        if sys.stdout.isatty():
+            raise UsageError(
+                "--raw writes bytes as they are, which a terminal would obey; send them to a file or a pipe."
+            )
+        output.write_bytes(found.body or b"")
+        return DONE
+    if session.as_json:
+        output.write_json({**documents.job(found), "history": documents.history(found)})
+        return DONE
+    _write_job(found, whole, is_revealed)
+    return DONE
+
+
+def _write_job(job: Job, whole: bool, is_revealed: bool) -> None:
+    from rqtui.text.body import body_view
+    from rqtui.text.formats import moment, size
+    from rqtui.text.sanitise import safe, safe_lines, shown_id
+
+    facts: list[tuple[str, Any]] = [
+        ("id", shown_id(job.id)),
+        ("queue", f"{job.queue} ({job.layout})"),
+        ("place", job.place),
+        ("job", job.name),
+        ("enqueued", moment(job.enqueued_ms) if job.enqueued_ms else ""),
+        ("due", moment(job.due_ms) if job.due_ms else ""),
+        ("reserved", moment(job.reserved_ms) if job.reserved_ms else ""),
+        ("lease until", moment(job.deadline_ms) if job.deadline_ms else ""),
+        ("worker", job.worker),
+        ("token", job.token),
+        ("priority", str(job.priority) if job.priority else ""),
+        ("attempts", f"{job.attempts} of {job.max_attempts}" if job.max_attempts else str(job.attempts)),
+        ("cancelled", "asked to stop" if job.cancelled else ""),
+        ("problem", job.problem),
+    ]
+    lines = [f"{name:<12} {safe(value)}" for name, value in facts if value]
+    for attempt in job.history:
+        first, *rest = safe_lines(attempt.error) or [""]
+        lines.append(f"{'failed':<12} {moment(attempt.end_ms)}  {safe(attempt.worker)}  {first}")
+        lines += [" " * 13 + line for line in rest[-12:]]
+    lines.append(f"{'body':<12} {size(job.body_bytes)}")
+    if job.body is None:
+        lines.append("  too long to show; --body shows it, --raw writes it")
+    else:
+        most = max(1, len(job.body)) if whole else documents.BODY_BYTES
+        lines += ["  " + line for line in body_view(job.body, is_revealed, most).text.split("\n")]
+    output.write_lines(lines)

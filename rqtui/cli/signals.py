@@ -1,0 +1,108 @@
+"""Signals: SIGINT, SIGTERM and SIGHUP end a command in order.
+
+Commands that go on get an event and end after the step under way; all others are interrupted, as by Ctrl+C, and say
+what was done. A request that Redis does not answer holds up nobody: after a second its connection is cut, which is to
+the client what a lost link is. A SIGHUP that was ignored at the start (`nohup`) stays ignored.
+"""
+
+from __future__ import annotations
+
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from redis import Redis
+
+DONE, INTERRUPTED = 0, 130
+PATIENCE_S = 1.0  # of whoever sent the signal, for the request under way
+_ASKED = ("SIGINT", "SIGTERM", "SIGHUP")
+
+
+class Stop(threading.Event):
+    """Set by a signal; `code` is what the command exits with: 130 after Ctrl+C, 0 when it was asked to end."""
+
+    code = DONE
+    is_asked = False  # before it is set, by an instant
+
+
+@contextmanager
+def stopped_by_signals(*clients: Redis) -> Iterator[Stop]:
+    """An event that the three signals set; a second Ctrl+C interrupts at once.
+
+    What these clients still wait for a second later is cut off.
+    """
+    stop = Stop()
+
+    def end(number: int, _frame: object) -> None:
+        if number == signal.SIGINT:
+            if stop.is_asked:
+                raise KeyboardInterrupt
+            stop.code = INTERRUPTED
+        stop.is_asked = True
+        # Not `stop.set()` here: the code that was interrupted may be inside `wait`, holding the lock that it takes.
+        threading.Thread(target=_set, args=(stop, clients), name="rqtui-ending", daemon=True).start()
+
+    with _handled_by(end, _ASKED):
+        yield stop
+
+
+@contextmanager
+def interrupted_by_signals(*, runs_on: bool = False) -> Iterator[list[int]]:
+    """SIGTERM and SIGHUP are as Ctrl+C: whatever cleans up behind a KeyboardInterrupt does so. Gives those that came.
+
+    A program that runs on until it is stopped also hears a SIGINT that a script's `&` had it ignore.
+    """
+    came: list[int] = []
+
+    def interrupt(number: int, _frame: object) -> None:
+        came.append(number)
+        raise KeyboardInterrupt
+
+    with _handled_by(interrupt, _ASKED if runs_on else _ASKED[1:]):
+        yield came
+
+
+def ended(came: Sequence[int], runs_on: bool) -> int:
+    """The exit code of an interrupted program: 0 where it runs on until it is stopped, and was asked to end."""
+    return DONE if runs_on and came and signal.SIGINT not in came else INTERRUPTED
+
+
+def _set(stop: Stop, clients: Iterable[Redis]) -> None:
+    stop.set()
+    if clients:
+        time.sleep(PATIENCE_S)
+    for client in clients:
+        _cut(client)
+
+
+def _cut(client: Redis) -> None:
+    """Ends what the client waits for. Its connections are not closed here, under the hands of their users."""
+    pool: Any = client.connection_pool
+    for connection in [*getattr(pool, "_in_use_connections", ())]:
+        with suppress(OSError, AttributeError):  # closed meanwhile
+            connection._sock.shutdown(socket.SHUT_RDWR)
+
+
+@contextmanager
+def _handled_by(handler: Callable[[int, Any], None], names: Iterable[str]) -> Iterator[None]:
+    """The handler for these signals, until the block ends; signals go to the main thread alone."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    numbers = [number for number in numbers if not _is_ignored(number)]
+    before = {number: signal.signal(number, handler) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)
+
+
+def _is_ignored(number: int) -> bool:
+    return number == getattr(signal, "SIGHUP", None) and signal.getsignal(number) is signal.SIG_IGN

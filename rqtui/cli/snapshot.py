@@ -1,0 +1,132 @@
+"""`snapshot`: counts, workers and the verdict of queues, once or again and again. Nothing here changes anything."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rqtui.cli import documents, output
+from rqtui.cli.arguments import QUEUES, note_if_unknown
+from rqtui.cli.session import DONE, Session
+from rqtui.durations import backoff_s
+from rqtui.errors import ServerError, UsageError
+
+if TYPE_CHECKING:
+    from rqtui.engine.engine import Engine
+    from rqtui.model import Queue, Snapshot
+    from rqtui.systems.by_sight import Unspoken
+
+
+def snapshot(
+    session: Session,
+    queues: QUEUES = None,
+    watch_s: Annotated[float | None, typer.Option("--watch", metavar="SECONDS", help="Again and again.")] = None,
+) -> int:
+    """Counts, workers and the verdict of queues.
+
+    Example: rqtui snapshot mail --json
+    """
+    if watch_s is not None and not 0.05 <= watch_s <= 86_400:  # a day; NaN is refused too
+        raise UsageError("--watch is a number of seconds between 0.05 and 86400.")
+    if watch_s is None:
+        engine = session.engine(discover=not queues)
+        _write_snapshot(session, engine, _counted(session, engine, queues), is_stream=False)
+        return DONE
+    return _watch(session, queues, watch_s)
+
+
+def _watch(session: Session, queues: list[str] | None, watch_s: float) -> int:
+    """A snapshot each `watch_s`; while Redis is away it says so and tries again."""
+    engine, failures = session.engine(), 0
+    while True:
+        try:
+            if not queues:
+                for _chunk in engine.discover():
+                    pass
+            found = _counted(session, engine, queues)
+        except ServerError as error:
+            wait_s = backoff_s(failures)
+            failures += 1
+            output.say(f"{error} Next try in {wait_s} s.")
+            time.sleep(wait_s)
+            continue
+        failures = 0
+        if not session.as_json:
+            output.clear()
+        _write_snapshot(session, engine, found, is_stream=True)
+        time.sleep(watch_s)
+
+
+def _counted(session: Session, engine: Engine, queues: list[str] | None) -> Snapshot:
+    from rqtui.model import Focus
+
+    refs = session.queues(engine, queues or ())
+    found = engine.snapshot(Focus(queues=tuple(refs)))
+    for queue in found.queues if queues else ():
+        note_if_unknown(queue)
+    return found
+
+
+def _write_snapshot(session: Session, engine: Engine, found: Snapshot, *, is_stream: bool) -> None:
+    from rqtui.connection.connect import mask, probe
+    from rqtui.systems.by_sight import sentence
+
+    info = probe(engine.client, session.settings.url)
+    if session.as_json:
+        document = {
+            "taken_at_ms": found.taken_ms,
+            "server": {"url": mask(session.settings.url), "kind": info.kind, "version": info.version},
+            "queues": [queue_document(queue) for queue in found.queues],
+            "unspoken": [_unspoken(other) for other in engine.unspoken],
+        }
+        output.write_json(document, is_stream=is_stream)
+        return
+    if engine.unspoken and not is_stream:
+        output.say(sentence(engine.unspoken))
+    if not found.queues:
+        output.write_lines([f"no queues at {mask(session.settings.url)} ({info.title})"])
+        return
+    _write_queues(found.queues)
+
+
+def queue_document(found: Queue) -> dict[str, Any]:
+    """A queue, counted."""
+    return {
+        **documents.queue_fields(found.name),
+        "layout": found.layout,
+        "paused": found.paused,
+        "workers": found.workers,
+        "oldest_ready_ms": found.oldest_ready_ms,
+        "overdue": found.overdue,
+        "expired": found.expired,
+        "places": [
+            {"place": count.place, "state": count.state.value, "count": count.count, "exact": count.exact}
+            for count in found.counts
+        ],
+        "verdict": {"severity": found.verdict.severity, "text": documents.sentence(found.verdict.text)},
+        **({"error": documents.sentence(found.error)} if found.error else {}),
+    }
+
+
+def _unspoken(found: Unspoken) -> dict[str, Any]:
+    """Another system in the same Redis."""
+    return {"system": found.system, "keys": found.keys, "queues": found.queues}
+
+
+def _write_queues(queues: Sequence[Queue]) -> None:
+    from rqtui.model import State
+    from rqtui.text.formats import age, count
+
+    states = [state for state in State if any(number.state is state for queue in queues for number in queue.counts)]
+    titles = ["queue", "layout", *states, "workers", "oldest", "verdict"]
+    rows = []
+    for queue in queues:
+        exact = {number.state: number.exact for number in queue.counts}
+        counts = [count(queue.count_in(state), exact[state], 11) if state in exact else "" for state in states]
+        verdict = queue.verdict.text if not queue.findings else f"{queue.findings[0].text}"
+        workers = "" if queue.workers is None else str(queue.workers)
+        rows.append([queue.name, queue.layout, *counts, workers, age(queue.oldest_ready_ms), verdict])
+    output.write_table(titles, rows, right=(*states, "workers", "oldest"))

@@ -1,0 +1,26 @@
+"""The keys of the native queue, and what a queue may be called (written down in `lua/README.md`)."""
+
+from __future__ import annotations
+
+from rqtui.errors import UsageError
+
+KEYS = (
+    "scheduled", "ready", "reserved", "done", "dead", "jobs", "bodies", "attempts", "errors", "meta", "events",
+    "minutes", "workers", "wake",
+)  # fmt: skip
+QUEUES = "rqtui:queues"  # a set of names, for discovery
+
+
+def keys(queue: str) -> dict[str, str]:
+    """Every key of `queue` by its short name.
+
+    A name is 1 to 200 bytes without braces, spaces or control characters; anything else raises UsageError: braces would
+    break the hash tag and scatter the keys over a cluster's slots.
+    """
+    if not isinstance(queue, str):
+        raise UsageError(f"The name of a queue is text, not {type(queue).__name__}.")
+    size = len(queue.encode("utf-8", "surrogatepass"))
+    if not 1 <= size <= 200 or any(letter in "{}" or letter.isspace() or not letter.isprintable() for letter in queue):
+        shown = ascii(queue if len(queue) <= 60 else queue[:57] + "…")
+        raise UsageError(f"{shown} is no queue name: 1 to 200 bytes without braces, spaces or control characters.")
+    return {key: f"rqtui:{{{queue}}}:{key}" for key in KEYS}

@@ -1,0 +1,1 @@
+"""One connection and some layouts: discovery, counts, snapshots, acts, findings, and the loops."""

@@ -1,0 +1,416 @@
+"""Engine: one connection and some layouts; snapshots, acts and findings, for the screen and the command line alike.
+
+It names no layout and knows no thread: `engine/ticker.py` runs it on a thread of its own for the screen, the command
+line calls it directly. A snapshot is one pipeline, whatever the number of queues or jobs. What takes long (discovery,
+filter scans, acts on many jobs) is a generator that makes one round trip per step, so that whoever runs it can look up
+in between.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from typing import Any, Protocol, TypeVar
+
+from rqtui.connection.connect import translated
+from rqtui.engine import health
+from rqtui.engine.counts import Counting
+from rqtui.engine.discovery import Discovery
+from rqtui.engine.rates import NO_RATE, Rates
+from rqtui.errors import ReadOnly, Refused, RqtuiError, ServerError, WrongType, reason
+from rqtui.layout.layout import CHUNK, Answers, Ask, Layout, apart, heard, page_ask
+from rqtui.model import Cost, Finding, Focus, Job, Outcome, Page, PageWish, Queue, Ref, Snapshot, Worker
+from rqtui.scripts import script as scripts
+from rqtui.scripts.script import Call
+from rqtui.text.sanitise import safe
+
+log = logging.getLogger("rqtui.engine")
+
+T = TypeVar("T")
+EVERYTHING = Focus()
+FALLS_UNDER = {"purge": "delete"}  # who may not delete a job may not delete a place of them
+INSPECT_S = 10.0  # between two looks for a system's own faults in one queue
+INSPECTIONS = 20  # per tick
+
+
+class Kept(Protocol):
+    """Jobs that were written down before a change; `before` and `after` are sent with it, in the same round trip."""
+
+    @property
+    def before(self) -> tuple[Call, ...]: ...
+    @property
+    def after(self) -> tuple[Call, ...]: ...
+    def told(self, outcomes: Sequence[Outcome], before: Answers, after: Answers) -> None:
+        """What became of them."""
+
+
+class Keeper(Protocol):
+    """Keeps jobs as they were before a change, to undo it (`undo.Keeper`); `problem` says why it cannot be undone."""
+
+    problem: str
+
+    def expect(self, verb: str, ref: Ref, total: int) -> None:
+        """Takes note that a change of `total` jobs begins."""
+
+    def keep(self, engine: Engine, verb: str, ref: Ref, jobs: Sequence[Job]) -> Kept | None:
+        """Writes these jobs down; None where the verb cannot be undone. Raises where that fails."""
+
+    def changed(self, verb: str, ref: Ref, outcomes: Sequence[Outcome]) -> None:
+        """Records the outcomes."""
+
+    def instead(
+        self, engine: Engine, verb: str, ref: Ref, form: Mapping[str, object]
+    ) -> Iterator[list[Outcome]] | None:
+        """Another way to do the same that can be undone; None: there is none, or none is needed."""
+
+
+class Engine(Discovery):
+    """Looks at and changes the queues of one Redis through the layouts it is given.
+
+    `client` is a connection as `connect` makes it. Changes raise ReadOnly while `read_only` is set. `others` are
+    names of layouts that it was not given: `OTHER:mail` is then refused, and not taken for the name of a queue.
+    `denied` are pairs of a queue's pattern (as of a shell) and the verbs refused there, by the profile of that name.
+    """
+
+    def __init__(
+        self,
+        client: Any,
+        layouts: Sequence[Layout],
+        read_only: bool = False,
+        others: Collection[str] = (),
+        *,
+        denied: Sequence[tuple[str, tuple[str, ...]]] = (),
+        profile: str = "",
+    ) -> None:
+        super().__init__(client, layouts, others)
+        self.read_only = read_only
+        self.denied, self.profile = tuple(denied), profile
+        self.keeper: Keeper | None = None
+        self.warnings: tuple[Finding, ...] = ()  # about the server; whoever runs the engine looks now and then
+        self._rates = Rates()
+        self._inspected: dict[Ref, tuple[float, tuple[Finding, ...]]] = {}
+        self._counting = Counting(self.layouts)
+
+    # -- looking --------------------------------------------------------------------------------------------------
+
+    def is_counted(self, ref: Ref) -> bool:
+        """Whether it was counted before."""
+        return ref in self._rates
+
+    def snapshot(self, focus: Focus = EVERYTHING) -> Snapshot:
+        """Counts of the focused queues, pages and job in one round trip; raises ServerError when there is no answer."""
+        refs = self.refs if focus.queues is None else [*focus.queues]
+        groups: dict[object, Sequence[Ask[Any]]] = {
+            "queues": self._counting.asks(self.client, refs),
+            "pages": [self._page_ask(wish) for wish in focus.pages],
+            "job": self._job_asks(focus),
+            **{("asks", name): [_or_its_error(ask) for ask in asks] for name, asks in focus.asks.items()},
+        }
+        began = time.monotonic()
+        inspections = self._inspections(refs, began)
+        groups["inspections"] = [*inspections.values()]
+        answers = self._ask_groups(groups)
+        for ref, found in zip(inspections, answers["inspections"], strict=True):
+            self._inspected[ref] = (began, found)
+        is_answered = any(asks for name, asks in groups.items() if name != "queues")
+        queues, again = self._counting.read(answers["queues"], self.ask_all, is_answered=is_answered)
+        sent = [ask for asks in groups.values() for ask in asks]
+        calls, trips = sum(len(ask.calls) for ask in sent) + again, (1 if sent else 0) + (1 if again else 0)
+        cost = Cost(calls, trips, (time.monotonic() - began) * 1000)
+        queues = [self._with_findings(ref, queue) for ref, queue in zip(refs, queues, strict=True)]
+        rates = {
+            ref: self._rates.since_last(ref, queue, began)
+            for ref, queue in zip(refs, queues, strict=True)
+            if not queue.error
+        }
+        judged = tuple(health.judged(queue, rates.get(ref, NO_RATE)) for ref, queue in zip(refs, queues, strict=True))
+        taken_ms = self.taken_ms(queues)
+        (job,) = answers["job"] or (None,)
+        more = {name: tuple(answers["asks", name]) for name in focus.asks}
+        return Snapshot(taken_ms, judged, tuple(answers["pages"]), job, rates, cost, more)
+
+    def _page_ask(self, wish: PageWish) -> Ask[Page]:
+        layout = self.layouts[wish.ref.layout]
+        return page_ask(layout, wish.ref.queue, wish.place, wish.offset, wish.limit, wish.body_bytes)
+
+    def _job_asks(self, focus: Focus) -> list[Ask[Job | None]]:
+        if focus.job is None:
+            return []
+        ref, id = focus.job
+        layout = self.layouts[ref.layout]
+        # No job where its queue cannot be read: the counts of the same tick say why, and all else is shown.
+        return [apart(lambda: layout.job_ask(ref.queue, id, focus.job_body_bytes), _no_job)]
+
+    def _ask_groups(self, groups: Mapping[object, Sequence[Ask[Any]]]) -> dict[object, list[Any]]:
+        """Sends all groups in one pipeline; the answers by the same names."""
+        left = iter(self.ask_all([ask for asks in groups.values() for ask in asks]))
+        return {name: [next(left) for _ask in asks] for name, asks in groups.items()}
+
+    def taken_ms(self, queues: Sequence[Queue]) -> int:
+        """When these queues were counted, by the server's clock; now, where none could be."""
+        return max((queue.counted_ms for queue in queues), default=0) or self.now_ms()
+
+    def now_ms(self) -> int:
+        """The server's clock, of which every instant of a job is; that of this machine may be anywhere."""
+        with translated():
+            seconds, micros = self.client.time()
+        return int(seconds) * 1000 + int(micros) // 1000
+
+    def _inspections(self, refs: Sequence[Ref], now_s: float) -> dict[Ref, Ask[tuple[Finding, ...]]]:
+        """The looks for faults that are due, those that were longest ago first."""
+        made: dict[Ref, Ask[tuple[Finding, ...]]] = {}
+        never = (-INSPECT_S, ())
+        for ref in sorted(refs, key=lambda ref: self._inspected.get(ref, never)[0]):
+            if len(made) == INSPECTIONS or now_s - self._inspected.get(ref, never)[0] < INSPECT_S:
+                break
+            ask = self._inspect_ask(ref)
+            if ask is not None:
+                made[ref] = ask
+        return made
+
+    def _inspect_ask(self, ref: Ref) -> Ask[tuple[Finding, ...]] | None:
+        layout = self.layouts[ref.layout]
+
+        def failed(error: Exception) -> tuple[Finding, ...]:
+            return (Finding("undecodable", "warning", ref.queue, f"its faults cannot be told: {reason(error, log)}"),)
+
+        try:
+            ask = layout.inspect_ask(ref.queue)
+        except RqtuiError as error:  # the counts say so, too
+            log.debug("%s: %s", ref, error)
+            return None
+        return None if ask is None else apart(lambda: ask, failed)
+
+    def _with_findings(self, ref: Ref, queue: Queue) -> Queue:
+        _at_s, found = self._inspected.get(ref, (0.0, ()))
+        named = {finding.keys for finding in queue.findings if finding.kind == "wrong-type"}
+        fresh = [one for one in found if one.kind != "wrong-type" or one.keys not in named]
+        return replace(queue, findings=(*queue.findings, *fresh)) if fresh else queue
+
+    def page(self, ref: Ref, place: str, offset: int = 0, limit: int = 50, body_bytes: int = 0) -> Page:
+        """One page of a place."""
+        return self.ask(self.layouts[ref.layout].page_ask(ref.queue, place, offset, limit, body_bytes))
+
+    def job(self, ref: Ref, id: bytes, body_bytes: int = 65536) -> Job | None:
+        """All about one job, None when there is no such job."""
+        return self.ask(self.layouts[ref.layout].job_ask(ref.queue, id, body_bytes))
+
+    def workers(self, ref: Ref) -> tuple[Worker, ...]:
+        """The workers of a queue."""
+        return self.ask(self.layouts[ref.layout].workers_ask(ref.queue))
+
+    def scan(
+        self, ref: Ref, place: str, accepts: Callable[[Job], bool], body_bytes: int = 4096, chunk: int = 200
+    ) -> Iterator[list[Job]]:
+        """The jobs of a place that `accepts` lets through, a round trip per step.
+
+        The place may change meanwhile: what left is missed, what moved is met once or twice, and every act on it is
+        answered per id.
+        """
+        offset: int | None = 0
+        while offset is not None:
+            page = self.page(ref, place, offset, chunk, body_bytes)
+            if page.error:
+                raise WrongType(page.error)
+            yield [job for job in page.jobs if accepts(job)]
+            offset = page.next
+
+    def ask(self, ask: Ask[T]) -> T:
+        """Sends one ask; a failure of any call is raised."""
+        return ask.read(heard(scripts.run_all(self.client, ask.calls)))
+
+    def ask_all(self, asks: Sequence[Ask[Any]]) -> list[Any]:
+        """Sends asks in one pipeline; a lost connection raises, an error of one ask is that ask's to read."""
+        answers = scripts.run_all(self.client, [call for ask in asks for call in ask.calls])
+        left = iter(answers)
+        shares = [[next(left) for _call in ask.calls] for ask in asks]
+        heard(answers, [each for ask, share in zip(asks, shares, strict=True) if not ask.may_fail for each in share])
+        return [ask.read(share) for ask, share in zip(asks, shares, strict=True)]
+
+    def ask_each(self, makes: Iterable[Callable[[], Ask[Any]]]) -> list[Any]:
+        """The same; in place of one that cannot be made or read its error, an RqtuiError."""
+        return self.ask_all([replace(apart(make, _error), may_fail=True) for make in makes])
+
+    # -- changing -------------------------------------------------------------------------------------------------
+
+    def act(
+        self, name: str, ref: Ref, jobs: Sequence[Job] = (), form: Mapping[str, object] | None = None
+    ) -> list[Outcome]:
+        """Does a verb at once; an outcome per job, or one for the queue. See `acts` for many jobs."""
+        return [outcome for chunk in self.acts(name, ref, jobs, form) for outcome in chunk]
+
+    def acts(
+        self, name: str, ref: Ref, jobs: Sequence[Job] = (), form: Mapping[str, object] | None = None
+    ) -> Iterator[list[Outcome]]:
+        """Does a verb, a chunk of jobs per step.
+
+        Raises ReadOnly or UsageError before anything is sent. When the connection is lost in between, the chunk that
+        was under way answers `unknown` and the rest `not sent`; nothing is sent again.
+        """
+        layout = self.layouts[ref.layout]
+        self.refuse(name, ref)
+        if any(job.is_partial for job in jobs):
+            return self._acts_on_whole(name, ref, jobs, dict(form or {}))
+        asks = layout.act_asks(name, ref.queue, jobs, dict(form or {}))
+        if self.keeper is not None:
+            self.keeper.expect(name, ref, len(jobs))
+            instead = None if jobs else self.keeper.instead(self, name, ref, form or {})
+            if instead is not None:
+                return instead
+        return self.send(name, ref, asks)
+
+    def denial(self, name: str, ref: Ref) -> str:
+        """Why a verb is refused on a queue, in a sentence that names the profile; empty where it is not."""
+        names = {ref.queue, str(ref), safe(ref.queue), safe(str(ref))}  # a config file holds text, a name may not
+        for pattern, verbs in self.denied:
+            if not any(fnmatchcase(name, pattern) for name in names):
+                continue
+            falls = next((n for n in (name, FALLS_UNDER.get(name)) if n and any(fnmatchcase(n, v) for v in verbs)), "")
+            if falls:
+                of = f'the profile "{self.profile}"' if self.profile else "the configuration"
+                why = "" if falls == name else f", as {falls} is"
+                return f'{name} is denied on queues like "{pattern}" by {of}{why}; nothing was changed.'
+        return ""
+
+    def refuse(self, name: str, ref: Ref) -> None:
+        """Raises, before anything is sent, for a verb that may not be done here."""
+        if self.layouts[ref.layout].script(name).read_only:
+            return
+        if self.read_only:
+            raise ReadOnly(f"{name} changes the queue, and this session is read-only.")
+        if denial := self.denial(name, ref):
+            raise Refused(denial)
+
+    def _acts_on_whole(
+        self, name: str, ref: Ref, jobs: Sequence[Job], form: Mapping[str, object]
+    ) -> Iterator[list[Outcome]]:
+        """Fetches members that are too long for a page, one at a time, and acts on each at once."""
+        layout = self.layouts[ref.layout]
+        short = [job for job in jobs if not job.is_partial]
+        if short:
+            yield from self.send(name, ref, layout.act_asks(name, ref.queue, short, form))
+        for job in jobs:
+            if job.is_partial:
+                whole = self.ask(layout.job_ask(ref.queue, job.id, -1))
+                if whole is None or whole.is_partial or whole.place != job.place:
+                    yield [Outcome(name, job.id, "gone", "it is not there any more")]
+                else:
+                    yield from self.send(name, ref, layout.act_asks(name, ref.queue, [replace(whole, id=job.id)], form))
+
+    def acts_on_place(
+        self, name: str, ref: Ref, place: str, form: Mapping[str, object] | None = None
+    ) -> Iterator[list[Outcome]]:
+        """Does a verb to every job that stands in `place` now, a chunk per step; those that come later are left."""
+        script = self.layouts[ref.layout].script(name)
+        self.refuse(name, ref)
+        if not script.sources or place in script.targets:
+            yield from self._acts_on_those_who_stay(name, ref, place, form)
+            return
+        page = self.page(ref, place, 0, CHUNK)
+        total, seen, offset = page.total if page.of is None else page.of, 0, 0
+        if self.keeper is not None:
+            self.keeper.expect(name, ref, total)
+        while page.jobs and seen < total:
+            jobs = page.jobs[: total - seen]
+            outcomes = self.act(name, ref, jobs, form)
+            seen += len(jobs)
+            offset += sum(not outcome.moved for outcome in outcomes)
+            yield outcomes
+            if any(outcome.word in ("unknown", "not sent", "error") for outcome in outcomes):
+                return
+            page = self.page(ref, place, offset, CHUNK)
+
+    def _acts_on_those_who_stay(
+        self, name: str, ref: Ref, place: str, form: Mapping[str, object] | None
+    ) -> Iterator[list[Outcome]]:
+        """For a verb that only moves jobs inside the place: all are listed first, since it changes their order."""
+        jobs: list[Job] = []
+        page = self.page(ref, place, 0, CHUNK)
+        while page.jobs and len(jobs) < page.total:
+            jobs += page.jobs
+            yield []
+            page = self.page(ref, place, len(jobs), CHUNK)
+        listed = list({job.id: job for job in jobs}.values())
+        if self.keeper is not None:
+            self.keeper.expect(name, ref, len(listed))
+        for start in range(0, len(listed), CHUNK):
+            outcomes = self.act(name, ref, listed[start : start + CHUNK], form)
+            yield outcomes
+            if any(outcome.word in ("unknown", "not sent", "error") for outcome in outcomes):
+                return
+
+    def announce(self, ref: Ref) -> None:
+        """Writes a queue's name where discovery finds it at once, after its first job was accepted."""
+        layout = self.layouts[ref.layout]
+        with translated():
+            layout.announce(self.client, ref.queue)
+        if ref not in self.refs:
+            self._remember([ref])
+
+    def retire(self, ref: Ref) -> None:
+        """Takes a queue's name away again, after the whole queue was purged."""
+        with translated():
+            self.layouts[ref.layout].retire(self.client, ref.queue)
+        self.refs = [known for known in self.refs if known != ref]
+
+    def send(self, name: str, ref: Ref, asks: Sequence[Ask[list[Outcome]]]) -> Iterator[list[Outcome]]:
+        """Sends what does a verb, an ask per step, each written down before where there is a keeper."""
+        done = 0
+        for ask in asks:
+            kept = self.keeper.keep(self, name, ref, ask.jobs) if self.keeper else None
+            before, after = (kept.before, kept.after) if kept else ((), ())
+            answers = scripts.run_all(self.client, [*before, *ask.calls, *after])
+            first, last = len(before), len(before) + len(ask.calls)
+            outcomes = ask.read(answers[first:last])
+            if self.keeper:
+                self.keeper.changed(name, ref, outcomes)
+            unwritten: RqtuiError | None = None
+            try:
+                if kept:
+                    kept.told(outcomes, answers[:first], answers[last:])
+            except RqtuiError as error:  # these jobs were changed: that is told first
+                unwritten = error
+            done += len(outcomes)
+            yield outcomes
+            if unwritten:
+                raise unwritten
+            if outcomes and outcomes[-1].word in ("unknown", "not sent"):
+                rest = [job for other in asks for job in other.jobs][done:]
+                yield [Outcome(name, job.id, "not sent", outcomes[-1].text) for job in rest]
+                return
+
+    # -- judging --------------------------------------------------------------------------------------------------
+
+    def findings(self, refs: Sequence[Ref]) -> list[Finding]:
+        """What is wrong with these queues and with the server."""
+        snapshot = self.snapshot(Focus(queues=tuple(refs)))
+        found = [finding for queue in snapshot.queues for finding in queue.findings]
+        return [*found, *health.server_findings(self.client)]
+
+
+def _no_job(error: Exception) -> Job | None:
+    """None, unless it is the whole server that says so."""
+    if isinstance(error, ServerError) and not isinstance(error, WrongType):
+        raise error
+    reason(error, log)
+    return None
+
+
+def _or_its_error(ask: Ask[Any]) -> Ask[Any]:
+    """The error of an ask instead of its answer: what else the same tick shows goes on."""
+    return apart(lambda: ask, _error)
+
+
+def _error(error: Exception) -> RqtuiError:
+    return error if isinstance(error, RqtuiError) else RqtuiError(reason(error, log))
+
+
+def with_layouts(client: Any, layouts: Sequence[Layout], read_only: bool = False) -> Engine:
+    """An engine that has looked for queues once."""
+    engine = Engine(client, layouts, read_only)
+    for _chunk in engine.discover():
+        pass
+    return engine

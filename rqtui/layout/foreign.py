@@ -1,0 +1,275 @@
+"""Layouts of other systems: their readers follow one contract, so that a system is its places, its keys and a `decode`.
+
+The scripts `counts`, `page`, `show` and `faults` of its folder answer by names that are understood here (the contract
+stands in `lua/README.md`). The five systems that rqtui did not invent are of this kind; none of them is named here.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from rqtui.errors import ScriptError, ServerError
+from rqtui.layout.entries import HEAD_BYTES, Entries, Entry, digest_of
+from rqtui.layout.layout import Answers, Ask, Layout, typed, uncounted
+from rqtui.model import Count, Finding, Job, Page, Queue
+from rqtui.scripts.script import Answer
+from rqtui.text.names import to_bytes
+from rqtui.text.sanitise import EMPTY_ID
+
+LOOK_BACK = 1000  # entries of each place that are looked through for a digest nobody has seen here
+_TYPED_BYTES = 200  # nobody types a longer id; rqtui jobs lists it
+_FACTS = frozenset({"now_ms", "exact", "oldest_ms", "due_ms", "deadline_ms", "overdue", "expired", "workers", "paused"})
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Words for one kind of finding: `{number}` how many, `{id}` an example, `{key}` the key, `{queue}` the queue.
+
+    In the remedy they are quoted for a shell, and `rqtui reap {queue}` names layout and options, too.
+    """
+
+    severity: str
+    text: str
+    remedy: str
+
+
+class Foreign(Layout):
+    """A system of somebody else. `faults` are the words for what its `faults.lua` answers, by kind."""
+
+    def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:
+        super().__init__(*options, is_asked=is_asked)
+        self.faults = _words(self.scripts.path / "faults.toml")
+
+    # -- what a subclass says -------------------------------------------------------------------------------------
+
+    def decode(self, queue: str, place: str, row: Mapping[str, Any], now_ms: int) -> Job:
+        """A job from the columns of `page` (or the values of `show`); says in `problem` what it cannot read."""
+        raise NotImplementedError
+
+    def counters(self, values: Mapping[str, Any]) -> Mapping[str, int]:
+        """What of the counts only grows: `in`, `out`, `failed` make the rates."""
+        return {}
+
+    # -- derived --------------------------------------------------------------------------------------------------
+
+    def words(self, queue: str) -> str:
+        """`LAYOUT:NAME`, with its options where they are not the usual ones: without them it would be another queue."""
+        options, name = self.options_of(queue), typed(f"{self.name}:{queue}")
+        unusual = [n for n in options if n != self.queue_option and options[n] != self.defaults[n]]
+        if not unusual:
+            return name
+        spec = ",".join(f"{n}={options[n]}" for n in (self.queue_option, *unusual) if n)
+        return f"--layout {typed(f'{self.name}:{spec}')} {name}"
+
+    def queue_ask(self, queue: str) -> Ask[Queue]:
+        """What `counts` answers: a number per place, and what else it knows."""
+        return Ask((self.call("counts", queue, {}),), lambda answers: self._queue(queue, answers[0]))
+
+    def page_ask(self, queue: str, place: str, offset: int, limit: int, body_bytes: int) -> Ask[Page]:
+        """What `page` answers, in the order of the place; offset -1 is the last page."""
+        place = self.place(place).name
+        args = {"place": place, "offset": offset, "limit": limit, "body_bytes": body_bytes}
+        call = self.call("page", queue, args)
+        return Ask((call,), lambda answers: self._page(queue, place, offset, limit, answers[0]))
+
+    def job_ask(self, queue: str, id: bytes, body_bytes: int) -> Ask[Job | None]:
+        """What `show` answers."""
+        call = self.call("show", queue, {"id": id, "body_bytes": body_bytes})
+        return Ask((call,), lambda answers: self._shown(queue, answers[0]))
+
+    def inspect_ask(self, queue: str) -> Ask[tuple[Finding, ...]] | None:
+        """What `faults` answers, in words."""
+        if "faults" not in self.scripts:
+            return None
+        return Ask((self.call("faults", queue, {}),), lambda answers: self._findings(queue, answers[0]))
+
+    def _queue(self, queue: str, answer: Answer | Exception) -> Queue:
+        if isinstance(answer, ServerError):
+            return uncounted(queue, self.name, answer)
+        if isinstance(answer, Exception):
+            raise answer
+        v: Mapping[str, Any] = answer.values
+        now = v["now_ms"]
+        exact = bool(v.get("exact", True))
+
+        def at(name: str) -> int | None:
+            value = v.get(name)
+            return int(value) if value is not None and value != "" and value >= 0 else None
+
+        due, deadline = at("due_ms"), at("deadline_ms")
+        return Queue(
+            queue,
+            self.name,
+            counts=tuple(Count(place.name, place.state, v[place.name], exact) for place in self.places),
+            counted_ms=now,
+            paused=bool(v.get("paused")),
+            workers=at("workers"),
+            oldest_ready_ms=at("oldest_ms"),
+            next_due_ms=None if due is None else due - now,
+            next_expiry_ms=None if deadline is None else deadline - now,
+            overdue=v.get("overdue", 0),
+            expired=v.get("expired", 0),
+            counters={**self.counters(v), **{name: v[name] for name in v.keys() - _FACTS if isinstance(v[name], int)}},
+        )
+
+    def _page(self, queue: str, place: str, offset: int, limit: int, answer: Answer | Exception) -> Page:
+        if isinstance(answer, ServerError):
+            return Page(queue, self.name, place, (), 0, error=str(answer))
+        if isinstance(answer, Exception):
+            raise answer
+        v: Mapping[str, Any] = answer.values
+        jobs = self.decode_rows(queue, place, rows_by_name(answer), v["now_ms"])
+        first = offset if offset >= 0 else max(0, v["total"] - limit)
+        following = first + len(jobs)
+        return Page(
+            queue,
+            self.name,
+            place,
+            tuple(jobs),
+            v["total"],
+            True,
+            first,
+            following if following < v["total"] and jobs else None,
+            of=v.get("of"),
+        )
+
+    def decode_rows(self, queue: str, place: str, rows: Sequence[Mapping[str, Any]], now_ms: int) -> list[Job]:
+        """The jobs of a page; equal ids get numbers, since an id tells two rows apart."""
+        seen: Counter[bytes] = Counter()
+        jobs = []
+        for row in rows:
+            job = self.decode(queue, place, row, now_ms)
+            seen[job.id] += 1
+            jobs.append(job if seen[job.id] == 1 else replace(job, id=b"%s.%d" % (job.id, seen[job.id])))
+        return jobs
+
+    def _shown(self, queue: str, answer: Answer | Exception) -> Job | None:
+        if isinstance(answer, Exception):
+            raise answer
+        if answer.word != self.scripts["show"].done_word:
+            return None
+        return self.decode(queue, answer.values["place"], answer.values, answer.values["now_ms"])
+
+    def _findings(self, queue: str, answer: Answer | Exception) -> tuple[Finding, ...]:
+        if isinstance(answer, ServerError):
+            return uncounted(queue, self.name, answer).findings  # the key that the counts do not look at, or they too
+        if isinstance(answer, Exception):
+            raise answer
+        found = []
+        for row in rows_by_name(answer):
+            fault = self.faults[row["kind"]]
+            id: bytes = row["id"]
+            words = {**row, "id": id[:60].decode("utf-8", "backslashreplace") or EMPTY_ID, "queue": queue}
+            # A remedy is pasted into a shell, and an id may hold anything.
+            quoted = {name: typed(value) if isinstance(value, str | bytes) else value for name, value in row.items()}
+            quoted |= {"id": typed(id) if len(id) <= _TYPED_BYTES else "ID", "queue": self.words(queue)}
+            remedy = fault.remedy.replace(f"{self.name}:{{queue}}", "{queue}")
+            found.append(
+                Finding(
+                    row["kind"].replace("_", "-"),
+                    fault.severity,
+                    queue,
+                    fault.text.format(**words),
+                    remedy.format(**quoted),
+                    (row["key"],) if row["key"] else (),
+                    (id,) if id else (),
+                )
+            )
+        return tuple(found)
+
+    def taken(self, queue: str, answer: Answer) -> tuple[Job, ...]:
+        """The jobs in the answer of `reserve` or `pull`, whose rows have the columns of `page`."""
+        reserved = next((place.name for place in self.places if place.state == "reserved"), "")
+        place = reserved or self.scripts["pull"].sources[0]
+        now_ms: Any = answer.values.get("now_ms", 0)
+        return tuple(self.decode_rows(queue, place, rows_by_name(answer), now_ms)) if answer.rows else ()
+
+
+class Entrywise(Foreign):
+    """A system whose jobs are their bytes. Rows have the columns `head size tail`; `show` is asked for those three."""
+
+    def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:
+        super().__init__(*options, is_asked=is_asked)
+        self.entries = Entries()
+
+    def decode_entry(self, queue: str, place: str, entry: Entry, row: Mapping[str, Any], now_ms: int) -> Job:
+        """A job from an entry and the other columns; its id is set by the caller."""
+        raise NotImplementedError
+
+    def decode(self, queue: str, place: str, row: Mapping[str, Any], now_ms: int) -> Job:
+        """One entry, alone."""
+        return self._named(queue, place, row, now_ms, Counter())
+
+    def decode_rows(self, queue: str, place: str, rows: Sequence[Mapping[str, Any]], now_ms: int) -> list[Job]:
+        """The entries of a page."""
+        seen: Counter[bytes] = Counter()
+        return [self._named(queue, place, row, now_ms, seen) for row in rows]
+
+    def id_of(self, row: Mapping[str, object]) -> bytes:
+        """The digest of the bytes."""
+        body = row["body"]
+        return Entry.of(body if isinstance(body, bytes) else to_bytes(str(body))).digest
+
+    def _named(self, queue: str, place: str, row: Mapping[str, Any], now_ms: int, seen: Counter[bytes]) -> Job:
+        entry = Entry.of_row(row)
+        job = self.decode_entry(queue, place, entry, row, now_ms)
+        return replace(
+            job,
+            id=self.entries.name(entry, seen),
+            member=entry.head,
+            body=entry.head if entry.is_whole else None,
+            body_bytes=entry.size,
+            is_partial=not entry.is_whole,
+        )
+
+    def job_ask(self, queue: str, id: bytes, body_bytes: int) -> Ask[Job | None]:
+        """By a digest that was seen here, by the bytes themselves, or by a digest among the first of each place."""
+        known = self.entries.find(id)
+        entry = known or Entry.of(id)
+        args = {"head": entry.head, "size": entry.size, "tail": entry.tail, "body_bytes": body_bytes}
+        calls = [self.call("show", queue, args)]
+        if known is None:
+            calls += [
+                self.call("page", queue, {"place": p.name, "offset": 0, "limit": LOOK_BACK, "body_bytes": HEAD_BYTES})
+                for p in self.places
+            ]
+        return Ask(tuple(calls), lambda answers: self._found(queue, id, answers))
+
+    def _found(self, queue: str, id: bytes, answers: Answers) -> Job | None:
+        job = self._shown(queue, answers[0])
+        if job is not None:
+            return replace(job, id=id if self.entries.find(id) else job.id)
+        for place, answer in zip(self.places, answers[1:], strict=False):
+            jobs = self._page(queue, place.name, 0, LOOK_BACK, answer).jobs
+            if match := next((job for job in jobs if job.id == id or digest_of(job.id) == id), None):
+                return replace(match, id=id)
+        return None
+
+
+def side_key(key: str, what: str) -> str:
+    """A key of rqtui's own beside another system's `key`, in the same slot of a Cluster."""
+    slot = key if re.search(r"\{[^}]+\}", key) else f"{{{key}}}"
+    return f"rqtui:{slot}:{what}"
+
+
+def rows_by_name(answer: Answer) -> list[dict[str, Any]]:
+    """The table of an answer, a mapping per row."""
+    return [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
+
+
+@cache
+def _words(path: Path) -> Mapping[str, Fault]:
+    """The findings of a system in words; none where there is no such file. Raises ScriptError for a broken one."""
+    if not path.is_file():
+        return {}
+    try:
+        return {kind: Fault(**words) for kind, words in tomllib.loads(path.read_text("utf-8")).items()}
+    except (ValueError, TypeError) as error:
+        raise ScriptError(f"lua/{path.parent.name}/{path.name}:1: {error}") from error

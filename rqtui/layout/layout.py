@@ -1,0 +1,408 @@
+"""Layout: places and scripts of one queue system; everything else about it is derived from the two.
+
+A subclass (one per file in `systems/`) says its places, its keys, how queues are discovered and how its records are
+decoded. It never talks to Redis itself: it makes `Ask`s, calls of scripts with a function that reads the answers, and
+the engine sends the asks of a whole tick in one round trip. What a layout can do is what its folder of scripts holds.
+"""
+
+from __future__ import annotations
+
+import logging
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Generic, TypeVar
+
+from rqtui.errors import RqtuiError, ServerError, Unknown, Unreachable, UsageError, WrongType, reason
+from rqtui.ids import new_id
+from rqtui.model import Finding, Job, Outcome, Page, Place, Queue, Worker
+from rqtui.scripts import script as scripts
+from rqtui.scripts.script import Answer, Call, Script
+from rqtui.text.names import to_bytes
+from rqtui.text.sanitise import safe
+from rqtui.verbs import VERBS, Verb, verb
+
+log = logging.getLogger("rqtui.layout")
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+Answers = Sequence["Answer | Exception"]
+CHUNK = 500  # ids per script call: the server is never busy for more than a few milliseconds
+
+
+@dataclass(frozen=True, slots=True)
+class Ask(Generic[T_co]):
+    """Calls to send, and what their answers mean."""
+
+    calls: tuple[Call, ...]
+    read: Callable[[Answers], T_co]
+    jobs: tuple[Job, ...] = ()  # the jobs that were asked about, in the order of the outcomes
+    may_fail: bool = False  # when it and all others do, that is not taken for a server that tells nothing
+
+
+class Layout:
+    """One queue system. `options` are the words behind `--layout NAME:key=value`, merged into the defaults.
+
+    Several, where it was named several times: `specs`. `is_asked` is False when nobody named it, and it is here only
+    in case its keys are; then it claims no queue that it does not see.
+    """
+
+    name: ClassVar[str]
+    places: ClassVar[tuple[Place, ...]]
+    defaults: ClassVar[Mapping[str, str]] = {}
+    queue_option: ClassVar[str] = ""  # the option that names the queue, where one does
+    patterns: ClassVar[tuple[str, ...]] = ()  # Lua patterns of keys that tell of a queue, for the walk over all keys
+    learns_by_walk: ClassVar[bool] = False  # the walk tells it what no key of a queue does: who works on it
+    loops_by_default: ClassVar[bool] = False  # its dispatcher and reaper may run unasked
+    has_json_bodies: ClassVar[bool] = False  # a person who types a body types JSON; else any bytes
+    has_client: ClassVar[bool] = False  # `rqtui.client.Queue` puts into its queues, and its workers take from them
+    names_key: ClassVar[str] = ""  # the key that holds the names of its queues, where there is one
+    fits_cluster: ClassVar[bool] = False  # all keys of a queue lie in one slot
+    tells: ClassVar[frozenset[str]] = frozenset()  # of name, tried, error, worker: what it knows of a job
+
+    def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:
+        for spec in options:
+            unknown = sorted(set(spec) - set(self.defaults))
+            if unknown:
+                known = ", ".join(self.defaults) or "none"
+                raise UsageError(f"layout {self.name} has no option {', '.join(unknown)}; its options: {known}.")
+        self.specs: tuple[dict[str, str], ...] = tuple({**self.defaults, **spec} for spec in options or ({},))
+        self.is_asked = is_asked
+        self.scripts: scripts.Folder = scripts.load(self.name)
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The options of queues that no option names."""
+        return self.specs[0]
+
+    def options_of(self, queue: str) -> dict[str, str]:
+        """The options of one queue: those of the `--layout` that named it, else the first with this queue's name."""
+        if not self.queue_option:
+            return self.options
+        found = next((spec for spec in self.specs if spec[self.queue_option] == queue), None)
+        return found or {**self.options, self.queue_option: queue}
+
+    def named(self) -> list[str]:
+        """The queues that the options name."""
+        return [spec[self.queue_option] for spec in self.specs if spec[self.queue_option]] if self.queue_option else []
+
+    # -- what a subclass says -------------------------------------------------------------------------------------
+
+    def keys(self, queue: str) -> Mapping[str, str]:
+        """Every key of `queue` by the name that script headers use."""
+        raise NotImplementedError
+
+    def discover(self, client: Any) -> Iterator[list[str]]:
+        """Queue names that can be asked for directly, a chunk per round trip; raises nothing but `ServerError`.
+
+        Those that the options name; of a layout that nobody asked for, those that are there.
+        """
+        yield [queue for queue in self.named() if self.is_asked or self.is_there(client, queue)]
+
+    def is_there(self, client: Any, queue: str) -> bool:
+        """Whether keys of that name are plainly this system's, asked in one round trip."""
+        return False
+
+    def spotted(self, client: Any, found: Sequence[bytes]) -> list[str]:
+        """The queues that keys tell of which fit one of `patterns`; may look at them, in one round trip."""
+        return []
+
+    def recognises(self, client: Any, queue: str) -> bool:
+        """Whether it has a queue of that name, asked in one round trip."""
+        return queue in self.named() and (self.is_asked or self.is_there(client, queue))
+
+    def queue_ask(self, queue: str) -> Ask[Queue]:
+        """Counts and state of a queue."""
+        raise NotImplementedError
+
+    def queues_ask(self, queues: Sequence[str]) -> Ask[list[Queue]] | None:
+        """The same of many queues by one script, which raises when it cannot; None where a system has none."""
+        return None
+
+    def page_ask(self, queue: str, place: str, offset: int, limit: int, body_bytes: int) -> Ask[Page]:
+        """`limit` jobs of `place` from `offset` on, with at most `body_bytes` of each body."""
+        raise NotImplementedError
+
+    def job_ask(self, queue: str, id: bytes, body_bytes: int) -> Ask[Job | None]:
+        """All about one job; a body longer than `body_bytes` is left out (-1: never)."""
+        raise NotImplementedError
+
+    def workers_ask(self, queue: str) -> Ask[tuple[Worker, ...]]:
+        """Asks for the workers of the queue."""
+        return Ask((), lambda _answers: ())
+
+    def announce(self, client: Any, queue: str) -> None:
+        """Makes a new queue known, where the system keeps names."""
+
+    def retire(self, client: Any, queue: str) -> None:
+        """Takes a purged queue's name away, where the system keeps names."""
+
+    def taken(self, queue: str, answer: Answer) -> tuple[Job, ...]:
+        """The jobs that a script has just handed out, leased (each has a token) or pulled."""
+        raise NotImplementedError
+
+    def next_sample(self, queue: str, place: str) -> None:
+        """Of a place without an order, from now on other members than those that were shown."""
+
+    def inspect_ask(self, queue: str) -> Ask[tuple[Finding, ...]] | None:
+        """A bounded look for this system's own faults, a few times a minute; None where it has none."""
+        return None
+
+    def row_values(self, queue: str, job: Job) -> Mapping[str, object]:
+        """What a job gives to a script's columns beyond `id`, `token`, `place`, `member` and `worker`."""
+        return {}
+
+    def tail(self, queue: str, script: Script) -> Sequence[Mapping[str, object]]:
+        """The rows of a script that is called for the queue as a whole, where it has columns (names of workers …)."""
+        return ()
+
+    def encoded(self, body: bytes) -> bytes:
+        """A body as this system's workers read it; raises UsageError for one that they could not."""
+        return body
+
+    def id_of(self, row: Mapping[str, object]) -> bytes:
+        """What a job that was put with these fields is called."""
+        id = row.get("id", b"")
+        return id if isinstance(id, bytes) else to_bytes(str(id))
+
+    def words(self, queue: str) -> str:
+        """What means this queue on a command line."""
+        return typed(queue)
+
+    # -- derived --------------------------------------------------------------------------------------------------
+
+    def place(self, name: str) -> Place:
+        """The place of that name; the first of that state where no place is called so."""
+        found = next((place for place in self.places if place.name == name), None)
+        found = found or next((place for place in self.places if place.state == name), None)
+        if found is None:
+            raise UsageError(
+                f'{self.name} has no place "{name}"; its places: {", ".join(p.name for p in self.places)}.'
+            )
+        return found
+
+    def script(self, name: str) -> Script:
+        """The script of a verb."""
+        found = self.scripts.get(name)
+        if found is None:
+            known = ", ".join(sorted(name for name, script in self.scripts.items() if not script.read_only))
+            raise UsageError(f'{self.name} has no verb "{name}"; its verbs: {known}.')
+        return found
+
+    def can(self, name: str, place: str = "") -> bool:
+        """Whether the folder holds that verb, and whether it takes jobs from `place` (any when empty)."""
+        script = self.scripts.get(name)
+        if script is None:
+            return False
+        row = verb(name)
+        if not place or row.scope != "job":
+            return True
+        takes = row.takes or tuple(self.place(source).state for source in script.sources)
+        return self.place(place).state in takes and (not script.sources or place in script.sources)
+
+    def only_as_read(self, name: str, job: Job) -> dict[str, object]:
+        """What makes a verb take a job only as it was read, for its form; empty where a script cannot tell."""
+        can_tell = any(column.name == "line" for column in self.script(name).each)
+        return {"line": job.line or b"-"} if can_tell else {}
+
+    def verbs(self) -> tuple[Verb, ...]:
+        """Every changing verb of the folder, in the order of the table, the unknown last."""
+        order = {row.name: number for number, row in enumerate(VERBS)}
+        names = sorted((n for n, s in self.scripts.items() if not s.read_only), key=lambda n: (order.get(n, 999), n))
+        return tuple(verb(name, self.scripts[name].summary) for name in names)
+
+    def call(
+        self, name: str, queue: str, args: Mapping[str, object], rows: Sequence[Mapping[str, object]] = ()
+    ) -> Call:
+        """A call of a script with the keys of `queue`; arguments that the script does not declare are left away."""
+        script = self.script(name)
+        known = {arg.name for arg in script.args}
+        columns = {arg.name for arg in script.each}
+        stray = sorted(set(args) - known - columns)
+        if stray:
+            raise UsageError(
+                f"{name} has no field {', '.join(stray)}; its fields: {', '.join(sorted(known | columns))}."
+            )
+        keys, options = self.keys(queue), self.options_of(queue)
+        scalars = {arg.name: args[arg.name] for arg in script.args if arg.name in args}
+        for arg in script.args:
+            if arg.name not in scalars and arg.name in options:
+                scalars[arg.name] = int(options[arg.name]) if arg.type == "int" else options[arg.name]
+        rows = rows or self.tail(queue, script)
+        tail = [{arg.name: row[arg.name] for arg in script.each if arg.name in row} for row in rows]
+        return script.call({key.name: keys[key.name] for key in script.keys}, scalars, tail)
+
+    def fitting(self, name: str, values: Mapping[str, object]) -> dict[str, object]:
+        """What of these values the script of that name takes as arguments."""
+        taken = {arg.name for arg in self.script(name).args}
+        return {name: value for name, value in values.items() if name in taken}
+
+    def act_asks(
+        self, name: str, queue: str, jobs: Sequence[Job], form: Mapping[str, object]
+    ) -> list[Ask[list[Outcome]]]:
+        """What sends verb `name` for `jobs` (empty: for the queue or the place named in the form), a chunk per ask.
+
+        A value is looked up in the form, then in the job, then in the layout's options.
+        """
+        script = self.script(name)
+        if isinstance(body := form.get("body"), bytes | str):
+            form = {**form, "body": self.encoded(to_bytes(body))}
+        if not jobs:
+            rows = [form] if script.per_row or any(column.name in form for column in script.each) else []
+            call = self.call(name, queue, form, rows)
+            return [Ask((call,), lambda answers: _read_whole(script, form, answers[0]))]
+        chunks = _chunks(jobs, by_place=any(arg.name == "place" for arg in script.args))
+        return [self._chunk_ask(name, queue, chunk, form) for chunk in chunks]
+
+    def put_ask(self, queue: str, rows: Sequence[Mapping[str, object]]) -> Ask[list[Outcome]]:
+        """What puts new jobs, an outcome per row; raises UsageError for a field that this system does not keep."""
+        script = self.script("enqueue")
+        columns = [column.name for column in script.each]
+        stray = sorted({name for row in rows for name in row} - set(columns))
+        if stray:
+            raise UsageError(f"{self.name} keeps no {', '.join(stray)}; a job of it has {', '.join(columns)}.")
+        made = [{**row, "body": self.encoded(bytes(row["body"]))} for row in rows]  # type: ignore[call-overload]
+        if "id" in columns:
+            made = [{"id": new_id(), **row} for row in made]
+        call = self.call("enqueue", queue, {}, made)
+        ids = [self.id_of(row) for row in made]
+
+        def read(answers: Answers) -> list[Outcome]:
+            answer = answers[0]
+            each: Sequence[Answer | Exception] = answer.each if isinstance(answer, Answer) else [answer] * len(ids)
+            return [_read_one(script, id, one) for id, one in zip(ids, each, strict=True)]
+
+        return Ask((call,), read)
+
+    def _chunk_ask(self, name: str, queue: str, jobs: Sequence[Job], form: Mapping[str, object]) -> Ask[list[Outcome]]:
+        script = self.script(name)
+        rows = [
+            {
+                "id": job.id,
+                "token": job.token,
+                "member": job.member,
+                "worker": job.worker,
+                **self.row_values(queue, job),
+                **form,
+            }
+            for job in jobs
+        ]
+        scalars = {arg.name for arg in script.args}
+        args = {key: value for key, value in form.items() if key in scalars or key not in {a.name for a in script.each}}
+        if "place" in scalars:
+            args.setdefault("place", jobs[0].place)
+        if script.each:
+            call = self.call(name, queue, args, rows)
+            return Ask((call,), lambda answers: _read_each(script, jobs, answers[0]), tuple(jobs))
+        calls = tuple(
+            self.call(name, queue, {**{k: v for k, v in row.items() if k in scalars}, **args}) for row in rows
+        )
+        return Ask(
+            calls,
+            lambda answers: [_read_one(script, job.id, answer) for job, answer in zip(jobs, answers, strict=True)],
+            tuple(jobs),
+        )
+
+
+def apart(make: Callable[[], Ask[T]], instead: Callable[[Exception], T]) -> Ask[T]:
+    """The ask that `make` makes; where it cannot be made or read, `instead` says so in place of the answer.
+
+    One queue that cannot be read stops no other. An answer that never came is everybody's, and `heard` raises it.
+    """
+    try:
+        ask = make()
+    except Exception as error:
+        failed = error
+        return Ask((), lambda _answers: instead(failed))
+
+    def read(answers: Answers) -> T:
+        try:
+            return ask.read(answers)
+        except Exception as error:
+            return instead(error)
+
+    return replace(ask, read=read)
+
+
+def queue_ask(layout: Layout, queue: str) -> Ask[Queue]:
+    """Counts and state of one queue among others; of one that cannot be counted, why."""
+    return apart(lambda: layout.queue_ask(queue), lambda error: uncounted(queue, layout.name, error))
+
+
+def page_ask(layout: Layout, queue: str, place: str, offset: int, limit: int, body_bytes: int = 0) -> Ask[Page]:
+    """A page of one queue among others; of one that cannot be read, why."""
+    return apart(
+        lambda: layout.page_ask(queue, place, offset, limit, body_bytes),
+        lambda error: Page(queue, layout.name, place, (), 0, error=reason(error, log)),
+    )
+
+
+def uncounted(queue: str, layout: str, error: Exception) -> Queue:
+    """A queue that could not be counted, and why; a key of another program is named."""
+    found: tuple[Finding, ...] = ()
+    if isinstance(error, WrongType) and error.key:
+        remedy = "find out whose key it is; RENAME it, or choose another name for the queue"
+        found = (Finding("wrong-type", "critical", queue, str(error), remedy, (error.key,)),)
+    return Queue(queue, layout, workers=None, error=reason(error, log), findings=found)
+
+
+def typed(word: str | bytes) -> str:
+    """A word as a shell reads it: quoted where it must be, bytes that are no text as `$'\\xff'`."""
+    raw = to_bytes(word)
+    text = raw.decode("utf-8", "backslashreplace")
+    if text.encode() == raw and safe(text) == text:
+        return shlex.quote(text)
+    return "$'" + "".join(chr(b) if 32 <= b < 127 and b not in b"'\\" else f"\\x{b:02x}" for b in raw) + "'"
+
+
+def heard(answers: Answers, judged: Answers | None = None) -> Answers:
+    """The answers, when Redis gave any: raises the ServerError that stands for a lost connection or for all of them.
+
+    `judged` are those of them that may not all be errors.
+    """
+    for answer in answers:
+        if isinstance(answer, Unreachable | Unknown):
+            raise answer
+    answers = answers if judged is None else judged
+    errors = [answer for answer in answers if isinstance(answer, ServerError) and not isinstance(answer, WrongType)]
+    if errors and len(errors) == len(answers):
+        raise errors[0]
+    return answers
+
+
+def _chunks(jobs: Sequence[Job], by_place: bool) -> Iterator[list[Job]]:
+    groups: dict[str, list[Job]] = {}
+    for job in jobs:
+        groups.setdefault(job.place if by_place else "", []).append(job)
+    for group in groups.values():
+        for start in range(0, len(group), CHUNK):
+            yield group[start : start + CHUNK]
+
+
+def _read_whole(script: Script, form: Mapping[str, object], answer: Answer | Exception) -> list[Outcome]:
+    if isinstance(answer, Answer) and answer.each:
+        id = form.get("id", form.get("worker", b""))
+        return [_read_one(script, id if isinstance(id, bytes) else to_bytes(str(id)), answer.each[0])]
+    return [_read_one(script, b"", answer)]
+
+
+def _read_each(script: Script, jobs: Sequence[Job], answer: Answer | Exception) -> list[Outcome]:
+    if isinstance(answer, Exception):
+        return [_read_one(script, job.id, answer) for job in jobs]
+    return [_read_one(script, job.id, each) for job, each in zip(jobs, answer.each, strict=True)]
+
+
+def _read_one(script: Script, id: bytes, answer: Answer | Exception) -> Outcome:
+    if isinstance(answer, Unknown):
+        return Outcome(script.name, id, "unknown", f"the reply was lost, it may have happened: {answer}")
+    if isinstance(answer, Unreachable):
+        return Outcome(script.name, id, "not sent", str(answer))
+    if isinstance(answer, RqtuiError):
+        return Outcome(script.name, id, "error", str(answer))
+    if isinstance(answer, Exception):
+        raise answer
+    if answer.word != script.done_word:
+        return Outcome(script.name, id, answer.word, answer.text, 0, dict(answer.values))
+    counted = answer.values.get("moved")
+    moved = counted if isinstance(counted, int) else len(answer.rows) or 1
+    return Outcome(script.name, id, answer.word, answer.text, moved, dict(answer.values))

@@ -1,0 +1,263 @@
+"""Lua files as functions that are called by names: load, call, run, answer.
+
+A script's header is its whole signature (`lua/README.md`); nothing here, and nobody who calls it, lists one a
+second time. `load` finds a folder of scripts, `Script.call` makes a `Call` from named keys and arguments, `run` and
+`run_all` send calls and give `Answer`s. Nothing is ever sent twice, whatever retries the client is set to.
+Layouts, the engine and the client use it; the grammar stands in `header.py`, the types in `values.py`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cache, cached_property
+from importlib.resources import files
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from rqtui.errors import ScriptError, UsageError
+from rqtui.scripts.header import Arg, Header, Key, Move, Word, parse_header
+from rqtui.scripts.values import Wire, read, read_table, tail_to_argv, to_argv
+from rqtui.text.names import to_bytes
+
+if TYPE_CHECKING:
+    from redis import Redis
+
+    from rqtui.connection.cluster import Cluster
+
+__all__ = ["Answer", "Arg", "Call", "Key", "Move", "Script", "Word", "load", "parse", "run", "run_all"]
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+_COUNTED = re.compile(r"'HINCRBY', meta, '([a-z_]+)'")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a script said: a declared word, the header's words for it, its values by name, its table.
+
+    `rows` are tuples in the order of the header. Of a script that `returns each`, `word` is empty and `each` holds one
+    answer per row of the call, in its order. Answers without values are shared: do not change their lists.
+    """
+
+    word: str
+    text: str = ""
+    values: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+    rows: list[tuple[Any, ...]] = field(default_factory=list)
+    each: list[Answer] = field(default_factory=list)
+    columns: tuple[str, ...] = field(default=(), compare=False)  # of `rows`
+
+
+@dataclass(frozen=True, eq=False)
+class Script(Header):
+    """One Lua file: all that its header says, and how to call it. Equal only to itself."""
+
+    name: str
+    path: str
+    source: str
+    sha: str
+
+    @cached_property
+    def sources(self) -> tuple[str, ...]:
+        """The places it can take jobs from, each once."""
+        return tuple(dict.fromkeys(place for move in self.moves for place in move.sources))
+
+    @cached_property
+    def targets(self) -> tuple[str, ...]:
+        """The places it can bring jobs to, each once."""
+        return tuple(dict.fromkeys(place for move in self.moves for place in move.targets))
+
+    @cached_property
+    def counters(self) -> frozenset[str]:
+        """What it counts in its key `meta`, as its Lua says: every word that is added to there."""
+        return frozenset(_COUNTED.findall(self.source))
+
+    @cached_property
+    def read_only(self) -> bool:
+        """Whether it changes nothing; then the server is asked to enforce that."""
+        return not (self.moves or self.forgets or self.writes)
+
+    @cached_property
+    def done_word(self) -> str:
+        """The first word of the header: it happened."""
+        return next(iter(self.returns))
+
+    def call(
+        self,
+        keys: Mapping[str, str | bytes],
+        args: Mapping[str, object] = _NOTHING,
+        rows: Iterable[Mapping[str, object] | Sequence[object]] = (),
+        each_keys: Iterable[Mapping[str, str | bytes] | Sequence[str | bytes]] = (),
+    ) -> Call:
+        """Make a call; nothing is sent yet.
+
+        `keys` may hold more than the script declares (all keys of a queue), `args` may not. `rows` fill the tail of
+        ARGV, `each_keys` that of KEYS: mappings by name, or sequences in the header's order (faster).
+        Raises UsageError, which names the script and what is missing, unknown or of a wrong type.
+        """
+        try:
+            key_list: list[Wire] = [to_bytes(keys[name]) for name in self._key_names]
+        except KeyError as error:
+            raise UsageError(f"{self.name}: the key {error.args[0]} is missing") from None
+        if each_keys:
+            if not self.keys_each:
+                raise UsageError(f"{self.name}: it takes no keys beyond {', '.join(self._key_names)}")
+            key_list += tail_to_argv(each_keys, self._each_key_columns, self.name)
+        if len(args) > len(self.args) or not self._arg_names.issuperset(args):
+            unknown = next(name for name in args if name not in self._arg_names)
+            taken = " ".join(arg.name for arg in self.args) or "none"
+            raise UsageError(f"{self.name}: it has no argument {unknown}; it takes: {taken}")
+        argv = [to_argv(args.get(arg.name), arg, self.name) for arg in self.args]
+        scalars = len(argv)
+        tail = tail_to_argv(rows, self.each, self.name) if self.each else list(rows)
+        if tail and not self.each:
+            raise UsageError(f"{self.name}: it takes no rows")
+        argv += tail  # type: ignore[arg-type]  # without `each` the tail is empty here
+        row_count = (len(argv) - scalars) // len(self.each) if self.each else 0
+        return Call(self, key_list, argv, row_count)
+
+    @cached_property
+    def _key_names(self) -> tuple[str, ...]:
+        return tuple(key.name for key in self.keys)
+
+    @cached_property
+    def _each_key_columns(self) -> tuple[Arg, ...]:
+        return tuple(Arg(key.name, "bytes") for key in self.keys_each)
+
+    @cached_property
+    def _arg_names(self) -> frozenset[str]:
+        return frozenset(arg.name for arg in self.args)
+
+    @cached_property
+    def _bare(self) -> Mapping[bytes, Answer]:
+        """Answers that are a word and nothing else, by the bytes of the reply: made once."""
+        plain = [word for word in self.returns.values() if not word.values and not word.rows]
+        return {word.word.encode(): Answer(word.word, word.text) for word in plain}
+
+    def _answer(self, reply: Any) -> Answer:
+        """One reply, `word` or `{word, value, …, rows}`, as an Answer."""
+        if isinstance(reply, bytes):
+            reply = [reply]
+        elif not isinstance(reply, list) or not reply or not isinstance(reply[0], bytes):
+            raise ScriptError(f"{self.path}:1: it returned {reply!r:.80}, which does not begin with a word")
+        if len(reply) == 1 and reply[0] in self._bare:
+            return self._bare[reply[0]]
+        word = self.returns.get(reply[0].decode("utf-8", "replace"))
+        if word is None:
+            declared = " ".join(self.returns)
+            raise ScriptError(f"{self.path}:1: it returned {reply[0]!r:.80}; the header declares: {declared}")
+        where = f"{self.path}:1: {word.word}"
+        given, expected = reply[1:], len(word.values) + bool(word.rows)
+        if len(given) < expected and not word.rows:  # Lua cuts a table at its first nil; `read` refuses needed ones
+            given += [None] * (expected - len(given))
+        if len(given) != expected:
+            raise ScriptError(f"{where} came with {len(given)} values; the header declares {expected}")
+        values = {
+            arg.name: value if type(value) is int and arg.type == "int" else read(value, arg, where)
+            for arg, value in zip(word.values, given, strict=False)
+        }
+        rows = read_table(given[-1], word.rows, where) if word.rows else []
+        return Answer(word.word, word.text, values, rows, columns=tuple(column.name for column in word.rows))
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A script with its keys and arguments, ready to be sent; `row_count` rows stand in the tail."""
+
+    script: Script
+    keys: list[Wire]
+    argv: list[Wire]
+    row_count: int = 0
+
+    def command(self, read_only: bool) -> list[Wire]:
+        """The command by digest; `read_only` chooses EVALSHA_RO, which Redis has from 7 on."""
+        name = b"EVALSHA_RO" if read_only else b"EVALSHA"
+        return [name, self.script.sha, str(len(self.keys)), *self.keys, *self.argv]
+
+    def command_in_full(self, read_only: bool) -> list[Wire]:
+        """The command with the script's text, for a server that does not know the digest."""
+        name = b"EVAL_RO" if read_only else b"EVAL"
+        return [name, self.script.source, str(len(self.keys)), *self.keys, *self.argv]
+
+    def parse(self, reply: Any) -> Answer:
+        """The Answer in a reply of Redis. Raises ScriptError where it breaks the header."""
+        script = self.script
+        if not script.per_row:
+            return script._answer(reply)
+        if not isinstance(reply, list) or len(reply) != self.row_count:
+            count = len(reply) if isinstance(reply, list) else "no"
+            raise ScriptError(f"{script.path}:1: it returned {count} answers for {self.row_count} rows")
+        bare = script._bare
+        try:
+            each = [bare[item] if type(item) is bytes else script._answer(item) for item in reply]
+        except KeyError:
+            each = [script._answer(item) for item in reply]
+        return Answer("", each=each)
+
+
+def parse(text: str, path: str) -> Script:
+    """A script from its text; `path` names it in errors, and its last part without `.lua` is its name.
+
+    Raises ScriptError, `path:line: …`, when the header does not parse.
+    """
+    header = parse_header(text, path)
+    sha = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+    said = {name.name: getattr(header, name.name) for name in fields(header)}
+    return Script(**said, name=Path(path).stem, path=path, source=text, sha=sha)
+
+
+class Folder(dict[str, Script]):
+    """Scripts by name; asking for one that is not there raises ScriptError: the installation is not whole."""
+
+    def __init__(self, name: str, scripts: Mapping[str, Script], path: Path) -> None:
+        super().__init__(scripts)
+        self.name, self.path = name, path
+
+    def __missing__(self, script: str) -> Script:
+        raise ScriptError(
+            f"lua/{self.name}/{script}.lua:0: it is not there; the installation is incomplete, install rqtui again"
+        )
+
+
+@cache
+def load(folder_name: str) -> Folder:
+    """The scripts of a folder of `lua/` by name, in alphabetical order; read once. Raises ScriptError."""
+    tried = (Path(str(files("rqtui"))) / "lua", Path(__file__).resolve().parents[2] / "lua")
+    for root in tried:
+        paths = sorted((root / folder_name).glob("*.lua"))
+        if paths:
+            found = {path.stem: parse(_text(path), f"lua/{folder_name}/{path.name}") for path in paths}
+            return Folder(folder_name, found, root / folder_name)
+    raise ScriptError(f"lua/{folder_name}:0: no scripts there; looked in {' and '.join(str(root) for root in tried)}")
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8")  # read_text would change line ends, and with them the digest
+    except (OSError, UnicodeDecodeError) as error:
+        raise ScriptError(f"{path}:1: it cannot be read: {error}") from error
+
+
+def run(client: Redis | Cluster, call: Call) -> Answer:
+    """Send one call and return its answer. Raises the errors that `run_all` returns."""
+    [result] = run_all(client, (call,))
+    if isinstance(result, Exception):
+        raise result
+    return result
+
+
+def run_all(client: Redis | Cluster, calls: Sequence[Call]) -> list[Answer | Exception]:
+    """Send calls in one pipeline (no transaction) and return an answer or an error for each, in order.
+
+    The client speaks RESP2 and does not decode (`connect` sees to both).
+    Scripts that the server does not know follow in a second trip with their text; they then run after the others.
+    Errors: Unreachable (nothing was done), Unknown (a change was sent, its reply was lost), Denied, WrongType,
+    Refused (by the script), ServerError, ScriptError. Nothing is sent again after a connection broke.
+    """
+    if not calls:
+        return []
+    from rqtui.scripts import transport  # late: it imports redis, for which a first picture does not wait
+
+    return transport.send(client, calls)

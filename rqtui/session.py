@@ -1,0 +1,25 @@
+"""Session: makes the engine of some settings, for the screen and for every command alike.
+
+Nobody else makes an engine of settings, so a queue's name means the same on the screen and on the command line. Whoever
+has layouts in hand (tests, demos, benches) calls `Engine` with them. Nothing is sent to Redis here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rqtui.config.settings import Settings
+
+if TYPE_CHECKING:
+    from rqtui.engine.engine import Engine
+
+
+def make_engine(settings: Settings) -> Engine:
+    """The engine of these settings, not connected yet. Raises UsageError for a layout or a URL that cannot be."""
+    from rqtui.connection.connect import connect
+    from rqtui.engine.engine import Engine  # late: the screen draws its first picture before it
+    from rqtui.systems import registry
+
+    made, client = registry.make_all(settings.layouts), connect(settings.url)
+    others = set(registry.names()) - {layout.name for layout in made}
+    return Engine(client, made, settings.read_only, others, denied=settings.denied, profile=settings.profile)

@@ -1,0 +1,365 @@
+"""rqtui's own queue, as `lua/README.md` describes it (schema version 1).
+
+Keys of queue `q`: `rqtui:{q}:` followed by scheduled, ready, reserved, done, dead (sorted sets of ids), jobs, bodies,
+attempts, errors, meta, workers (hashes), events, minutes (streams), wake (a marker). `rqtui:queues` is a set of names.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from math import isfinite
+from typing import Any
+
+from rqtui.client.native_keys import QUEUES, keys
+from rqtui.errors import ServerError, UsageError
+from rqtui.layout.layout import Answers, Ask, Layout, uncounted
+from rqtui.model import Attempt, Count, Job, Page, Place, Queue, State, Worker
+from rqtui.scripts import script as scripts
+from rqtui.scripts.script import Answer, Call
+from rqtui.text.names import to_bytes, to_text
+
+_SCORES = {"scheduled": "due ms", "ready": "", "reserved": "deadline ms", "done": "forget ms", "dead": "died ms"}
+
+
+class Native(Layout):
+    """The native queue."""
+
+    name = "native"
+    places = tuple(Place(state.value, state, f"rqtui:{{<queue>}}:{state}", "zset", _SCORES[state]) for state in State)
+    patterns = (r"^rqtui:{.*}:meta$",)
+    loops_by_default = True
+    has_json_bodies = True
+    has_client = True
+    names_key = QUEUES
+    fits_cluster = True
+    tells = frozenset({"name", "tried", "error", "worker"})
+
+    def keys(self, queue: str) -> Mapping[str, str]:
+        """Keys by name; raises UsageError for a name that would scatter them over slots."""
+        return keys(queue)
+
+    def discover(self, client: Any) -> Iterator[list[str]]:
+        """The names in `rqtui:queues`; what a crash left out of it, the walk over the keys finds."""
+        cursor = 0
+        while True:
+            cursor, found = client.sscan(QUEUES, cursor=cursor, count=1000)
+            yield self.spotted(client, found)
+            if cursor == 0:
+                break
+
+    def spotted(self, client: Any, found: Sequence[bytes]) -> list[str]:
+        """The queues of keys such as `rqtui:{mail}:meta`, or of plain names."""
+        return [name for name in dict.fromkeys(_queue_of(item) for item in found) if name]
+
+    def recognises(self, client: Any, queue: str) -> bool:
+        """Whether it was ever used."""
+        return bool(client.exists(to_bytes(keys(queue)["meta"])))
+
+    def queue_ask(self, queue: str) -> Ask[Queue]:
+        """Counts, ages and cumulative counters."""
+        return Ask((self._read("counts", queue),), lambda answers: _queue(queue, answers[0]))
+
+    def queues_ask(self, queues: Sequence[str]) -> Ask[list[Queue]]:
+        """The same of many queues by one script. What did not change since this very ask was last read is kept."""
+        script = scripts.load("shared")["tally"]
+        every = [self.keys(queue) for queue in queues]
+        call = script.call({}, {}, each_keys=[[keys[key.name] for key in script.keys_each] for keys in every])
+        before: list[_Counted] = [_Counted() for _queue in queues]
+
+        def read(answers: Answers) -> list[Queue]:
+            answer = answers[0]
+            if isinstance(answer, Exception):
+                raise answer
+            now_ms = answer.values["now_ms"]
+            return [
+                _counted(queue, now_ms, row, last) for queue, row, last in zip(queues, answer.rows, before, strict=True)
+            ]
+
+        return Ask((call,), read)
+
+    def page_ask(self, queue: str, place: str, offset: int, limit: int, body_bytes: int) -> Ask[Page]:
+        """A page in the place's own order; offset -1 is the last page."""
+        self.place(place)
+        call = self._read("page", queue, place=place, offset=offset, limit=limit, body_bytes=body_bytes)
+        return Ask((call,), lambda answers: _page(queue, place, offset, limit, answers[0]))
+
+    def job_ask(self, queue: str, id: bytes, body_bytes: int) -> Ask[Job | None]:
+        """All about one job, with the history of its failed attempts."""
+        call = self._read("show", queue, id=id, body_bytes=body_bytes)
+        return Ask((call,), lambda answers: _shown(queue, id, answers))
+
+    def workers_ask(self, queue: str) -> Ask[tuple[Worker, ...]]:
+        """Everybody in the hash of workers, the late ones too."""
+        return Ask((self._read("roster", queue),), lambda answers: _workers(queue, answers))
+
+    def announce(self, client: Any, queue: str) -> None:
+        """Adds the name to `rqtui:queues`; in another slot, so after the script that made the queue."""
+        client.sadd(QUEUES, to_bytes(queue))
+
+    def retire(self, client: Any, queue: str) -> None:
+        """Takes the name out of `rqtui:queues`."""
+        client.srem(QUEUES, to_bytes(queue))
+
+    def taken(self, queue: str, answer: Answer) -> tuple[Job, ...]:
+        """The jobs in the answer of `reserve` or `pull`."""
+        return tuple(_taken(queue, row) for row in answer.rows)
+
+    def _read(self, script: str, queue: str, **args: object) -> Call:
+        return self.call(self.scripts[script].name, queue, args)
+
+
+LAYOUT = Native
+
+
+def _queue_of(item: bytes) -> str:
+    name = to_text(item)
+    if name.startswith("rqtui:{") and name.endswith("}:meta"):
+        name = name[7:-6]
+    try:
+        keys(name)
+    except UsageError:
+        return ""
+    return name
+
+
+_STATES = tuple((state.value, state) for state in State)
+
+
+def _queue(queue: str, answer: Answer | Exception) -> Queue:
+    if isinstance(answer, ServerError):
+        return uncounted(queue, "native", answer)
+    if isinstance(answer, Exception):
+        raise answer
+    v: Mapping[str, Any] = answer.values
+    now_ms, age_ms = v["now_ms"], v["oldest_ms"]
+    told = {**v, "since_ms": now_ms - age_ms if age_ms >= 0 else -1}
+    return _counted(queue, now_ms, tuple(told[column] for column in _columns()), _Counted())
+
+
+@cache
+def _columns() -> tuple[str, ...]:
+    """The columns of `shared/tally.lua`, in which `_counted` reads a queue."""
+    return tuple(column.name for column in scripts.load("shared")["tally"].returns["counted"].rows)
+
+
+@dataclass(slots=True)
+class _Counted:
+    """What was counted last, and what was made of it; most queues are at rest most of the time."""
+
+    row: tuple[int, ...] = ()
+    counts: tuple[Count, ...] = ()
+    counters: Mapping[str, int] = field(default_factory=dict)
+
+
+def _counted(queue: str, now_ms: int, row: tuple[int, ...], last: _Counted) -> Queue:
+    """A queue from a row of `shared/tally.lua`."""
+    (scheduled, ready, reserved, done, dead, paused, since, due, deadline, overdue, expired, registered, live,
+     enqueued, leased, acked, rejected, died, ran_out, pulled, dispatched, unnoted, dead_max) = row  # fmt: skip
+    if row != last.row:
+        last.row = row
+        numbers = zip(_STATES, (scheduled, ready, reserved, done, dead), strict=True)
+        last.counts = tuple([Count(place, state, number) for (place, state), number in numbers])
+        last.counters = {
+            "in": enqueued,
+            "out": acked + pulled,
+            "failed": rejected + ran_out,
+            "dead": died,
+            "reserved": leased,
+            "dispatched": dispatched,
+            "unnoted": unnoted,
+            "dead_max": dead_max,
+            "registered": registered,
+        }
+    return Queue(
+        queue,
+        "native",
+        last.counts,
+        now_ms,
+        paused >= 0,
+        live,
+        max(0, now_ms - since) if since >= 0 else None,
+        due - now_ms if due >= 0 else None,
+        deadline - now_ms if deadline >= 0 else None,
+        overdue,
+        expired,
+        last.counters,
+    )
+
+
+def _page(queue: str, place: str, offset: int, limit: int, answer: Answer | Exception) -> Page:
+    if isinstance(answer, ServerError):
+        return Page(queue, "native", place, (), 0, error=str(answer))
+    if isinstance(answer, Exception):
+        raise answer
+    total: Any = answer.values["total"]
+    first = offset if offset >= 0 else max(0, total - limit)
+    jobs = []
+    for row in answer.rows:
+        id, score, record, size, body, line, error = row
+        job = decode(queue, place, id, score, record, line)
+        jobs.append(
+            replace(
+                job,
+                max_attempts=job.max_attempts or answer.values["max_attempts"],
+                body=body if body or size == 0 else None,
+                body_bytes=size,
+                error=text(error) or job.error,
+            )
+        )
+    following = first + len(jobs)
+    return Page(queue, "native", place, tuple(jobs), total, True, first, following if following < total else None)
+
+
+def _shown(queue: str, id: bytes, answers: Answers) -> Job | None:
+    answer = answers[0]
+    if isinstance(answer, Exception):
+        raise answer
+    if answer.word == "gone":
+        return None
+    v: Mapping[str, Any] = answer.values
+    place = v["place"] or "dead"
+    job = decode(queue, place, id, float(v["score"] or 0), v["record"], v["line"])
+    past = history(v["errors"])
+    whole = bool(v["body"]) or v["bytes"] == 0
+    return replace(
+        job,
+        max_attempts=job.max_attempts or v["max_attempts"],
+        body=v["body"] if whole else None,
+        body_bytes=v["bytes"],
+        history=past,
+        line=v["line"],
+        error=past[-1].error if past else job.error,
+        problem=job.problem if v["place"] else "it stands in no place; rqtui check finds and repairs it",
+    )
+
+
+def _taken(queue: str, row: tuple[Any, ...]) -> Job:
+    id, *lease, record, long_body = row
+    body = long_body or record.partition(b"\n")[2]
+    job = decode(queue, "reserved" if lease else "ready", id, 0.0, record, b"")
+    job = replace(job, body=body, body_bytes=len(body))
+    if not lease:
+        return job
+    token, attempt, most, ttr_ms = lease
+    reserved_ms = int(token) // 1000  # a token is the microsecond of the lease
+    return replace(
+        job,
+        token=token.encode(),
+        attempts=attempt,
+        max_attempts=most,
+        ttr_ms=ttr_ms,
+        reserved_ms=reserved_ms,
+        deadline_ms=reserved_ms + ttr_ms,
+    )
+
+
+def _workers(queue: str, answers: Answers) -> tuple[Worker, ...]:
+    answer = answers[0]
+    if isinstance(answer, Exception):
+        raise answer
+    workers = []
+    for name, line in answer.rows:
+        fields = line.split(b" ", 6)
+        if len(fields) < 6 or not (_is_whole(fields[0]) and _is_whole(fields[1])):
+            continue
+        beat, ttl, order, started, pid, host = (text(field) for field in fields[:6])
+        job = fields[6] if len(fields) > 6 else b""
+        since = int(started) if _is_whole(fields[3]) else None
+        workers.append(Worker(text(name), queue, int(beat), int(ttl), order, pid, host, since, job))
+    return tuple(workers)
+
+
+def decode(queue: str, place: str, id: bytes, score: float, record: bytes, line: bytes) -> Job:
+    """A job from its score, the header line of its record and its line of attempts (formats: `lua/README.md`).
+
+    What cannot be read is said in `problem`; it never raises.
+    """
+    state = State(place)
+    at = int(score) if isfinite(score) else 0
+    known = _header(state, record) | _line(state, line)
+    if state is State.SCHEDULED:
+        known["due_ms"] = at
+    if state is State.RESERVED:
+        known["deadline_ms"] = at
+    if state is State.DEAD or (state is State.DONE and "since_ms" not in known):
+        known["since_ms"] = at
+    return Job(id, queue, "native", place, state, id, **known)
+
+
+def _header(state: State, record: bytes) -> dict[str, Any]:
+    """What a record says in its first line."""
+    header = record.split(b"\n", 1)[0].split(b" ", 9)
+    try:
+        enqueued, due, priority, ttr, most, _backoff, _cap, _keep, _bytes, name = (text(field) for field in header)
+        return {
+            "enqueued_ms": _whole(enqueued),
+            "priority": _whole(priority),
+            "ttr_ms": None if ttr == "-" else _whole(ttr),
+            "max_attempts": None if most == "-" else _whole(most),
+            "name": name,
+            "since_ms": max(_whole(enqueued), 0 if due == "-" else _whole(due)),
+        }
+    except ValueError:
+        if record:
+            return {"problem": "its record cannot be read"}
+        if state is State.DONE:
+            return {"problem": "its id alone is remembered"}
+        return {"problem": "it has no record: nothing is known of it but its id"}
+
+
+def _line(state: State, line: bytes) -> dict[str, Any]:
+    """What a line of attempts says; nothing where there is none."""
+    if not line:
+        return {}
+    try:
+        attempts, token, _score, at, priority, flag, worker = line.split(b" ", 6)
+        since_ms = int(at) if _is_whole(at) else None
+        known: dict[str, Any] = {"attempts": _whole(attempts), "since_ms": since_ms, "cancelled": flag == b"c"}
+        if priority != b"-":
+            known["priority"] = _whole(priority)
+    except ValueError:
+        return {"problem": "its line of attempts cannot be read"}
+    known["worker"] = text(worker)
+    if state is State.DONE and _is_whole(token):
+        known["reserved_ms"] = int(token) // 1000  # it keeps the token of its last lease: the microsecond of its start
+    return known | ({"reserved_ms": since_ms, "token": token} if state is State.RESERVED else {})
+
+
+def history(errors: bytes) -> tuple[Attempt, ...]:
+    """The failed attempts of a job, oldest first; what cannot be read is one attempt that says so."""
+    if not errors:
+        return ()
+    try:
+        entries = json.loads(errors.decode("utf-8", "replace"))
+        told = ((_whole(start), _whole(end), _said(worker), _said(error)) for start, end, worker, error in entries)
+        return tuple(Attempt(*each) for each in told)
+    except (ValueError, TypeError, OverflowError, RecursionError):  # Infinity is a number in Python's JSON
+        return (Attempt(0, 0, "", "the errors of this job cannot be read"),)
+
+
+def _said(value: Any) -> str:
+    """Text out of JSON, where `\\ud800` stands for half a letter: no text has it, but its bytes can be kept."""
+    return to_text(str(value).encode("utf-8", "surrogatepass"))
+
+
+_DIGITS = 17  # of a token; no instant, length or count has more
+
+
+def _is_whole(value: bytes) -> bool:
+    return value.isdigit() and len(value) <= _DIGITS
+
+
+def _whole(value: Any) -> int:
+    """A number that somebody wrote down. Raises ValueError where it is none, or longer than any of ours."""
+    number = int(value)
+    if abs(number) >= 10**_DIGITS:
+        raise ValueError("too long for an instant or a count")
+    return number
+
+
+def text(value: bytes) -> str:
+    """Bytes as text that can be turned back into the same bytes."""
+    return to_text(value)

@@ -1,0 +1,69 @@
+"""Bodies in MessagePack: for systems whose workers read nothing else, and for people who search in them."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import msgpack
+
+from rqtui.errors import UsageError
+
+_UNREADABLE = (ValueError, TypeError, OverflowError, RecursionError, msgpack.UnpackException)
+
+
+def is_packed(body: bytes) -> bool:
+    """Whether the bytes are one value in MessagePack and nothing else."""
+    try:
+        msgpack.unpackb(body, strict_map_key=False)
+    except _UNREADABLE:
+        return False
+    return True
+
+
+def packed(body: bytes) -> bytes:
+    """MessagePack as it is; a list or an object of JSON as MessagePack. Raises UsageError for anything else."""
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        value = None
+    if isinstance(value, list | dict):
+        try:
+            made: bytes = msgpack.packb(value)
+        except (ValueError, OverflowError) as error:
+            raise UsageError(f"this body cannot be MessagePack: {error}.") from None
+        return made
+    if body[:1] < b"\x80" or not is_packed(body):  # below: a number of one byte, which is text more likely
+        raise UsageError("bodies are MessagePack here: give a list or an object in JSON, or MessagePack itself.")
+    return body
+
+
+def as_json(body: bytes) -> str:
+    """The body as JSON, where it is one map or array in MessagePack and nothing else; empty where it is not."""
+    if not (b"\x80" <= body[:1] <= b"\x9f" or b"\xdc" <= body[:1] <= b"\xdf"):
+        return ""
+    try:
+        value = msgpack.unpackb(body, strict_map_key=False, raw=False, unicode_errors="surrogateescape")
+        return json.dumps(_named(value), default=_other, ensure_ascii=False)
+    except _UNREADABLE:
+        return ""
+
+
+def _named(value: object) -> object:
+    """The same with text for keys: JSON has no other, and msgpack has every kind."""
+    if isinstance(value, dict):
+        return {key if isinstance(key, str) else str(_plain(key)): _named(each) for key, each in value.items()}
+    return [_named(each) for each in value] if isinstance(value, list) else value
+
+
+def _plain(key: object) -> object:
+    return _other(key) if isinstance(key, bytes) else key
+
+
+def _other(value: object) -> str:
+    if not isinstance(value, bytes):
+        return str(value)
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return "base64:" + base64.b64encode(value).decode()

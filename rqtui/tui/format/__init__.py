@@ -1,0 +1,1 @@
+"""What the screen says, as data: columns, rows, sentences. Pure functions over the model; no widget."""

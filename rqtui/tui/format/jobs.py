@@ -1,0 +1,138 @@
+"""A job in words: what its page says of it, its body, and what the frame and the emptiness of a place say.
+
+Pure: from `model.Job` to `Content` with the theme's variables. All data goes through `safe`. Its line in a
+table is made in `tui/format/columns.py`, its life in `tui/format/timeline.py`.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from textual.content import Content, Span
+
+from rqtui.model import Job, Place, Queue, State
+from rqtui.text import formats
+from rqtui.text.body import body_view, secrets
+from rqtui.text.sanitise import safe
+from rqtui.tui import keys
+from rqtui.tui.format.columns import left_ms
+
+LATE_MS = 1500  # a loop looks once a second: what is late by less will be moved in a moment
+EMPTY: dict[State, str] = {
+    State.SCHEDULED: "no job is due later",
+    State.READY: "no job is ready: N enqueues one",
+    State.RESERVED: "no worker holds a job",
+    State.DONE: "no finished job is kept",
+    State.DEAD: "no job has died",
+}
+
+
+def empty(place: Place, is_late: bool, *, may_change: bool = True) -> str:
+    """What a place without jobs says; `is_late`: it holds those of its state whose lease is over."""
+    if is_late:
+        return "no lease is over"
+    if place.state is State.DEAD and place.name != place.state:
+        return f"no job is in {place.name}"
+    words = keys.renamed(EMPTY[place.state])
+    return words if may_change else words.partition(":")[0]
+
+
+def properties(job: Job, now_ms: int, tells: frozenset[str]) -> Content:
+    """What is known of a job, a line each; of what its system does not tell, nothing."""
+    has_record = "tried" in tells
+    tried = f"{job.attempts} of {job.max_attempts or '?'}" if has_record or job.max_attempts else str(job.attempts)
+    known: list[tuple[object, str, Content | str]] = [
+        (True, "id", Content.styled(safe(job.id), "$strong")),
+        ("name" in tells or job.name, "job", safe(job.name) or formats.ZERO),
+        (True, "place", Content.styled(job.place, f"$state-{job.state}")),
+        (has_record or left_ms(job, now_ms) is not None, *_time_line(job, now_ms)),
+        (has_record or job.attempts, "attempts", tried),
+        (has_record or job.priority, "priority", str(job.priority)),
+        (has_record or job.ttr_ms, "lease", formats.age(job.ttr_ms) if job.ttr_ms else "the queue's"),
+        (has_record or job.worker, "worker", safe(job.worker) or formats.ZERO),
+        (True, "body", formats.size(job.body_bytes)),
+    ]
+    lines = [(label, value) for is_known, label, value in known if is_known]
+    if job.cancelled:
+        lines.append(("cancel", Content.styled("asked for, its worker learns it soon", "$state-reserved")))
+    if job.problem:
+        lines.append(("problem", Content.styled(job.problem, "$state-dead")))
+    made = [Content.assemble((f"{label:<12}", "$muted"), value) for label, value in lines]
+    return Content("\n").join(made)
+
+
+def _time_line(job: Job, now_ms: int) -> tuple[str, Content | str]:
+    ms = left_ms(job, now_ms)
+    if ms is None:
+        return "since", formats.ZERO
+    if job.state in (State.SCHEDULED, State.RESERVED):
+        label = "due" if job.state is State.SCHEDULED else "lease ends"
+        return label, f"in {formats.age(ms)}" if ms >= 0 else Content.styled(f"{formats.age(-ms)} ago", "$state-dead")
+    label = {State.READY: "waits", State.DEAD: "died"}.get(job.state, "ended")
+    return label, f"for {formats.age(ms)}" if job.state is State.READY else f"{formats.age(ms)} ago"
+
+
+def body(job: Job, width: int, revealed: bool = False) -> tuple[str, Content]:
+    """How the body is encoded, and its text for `width` cells; one that was not fetched says how long it is."""
+    if job.body is None:
+        return "omitted", Content.styled(
+            f"{formats.size(job.body_bytes)}: {keys.spelled(keys.key('whole'))} shows it", "$muted"
+        )
+    return _shown(job.body, revealed, width, secrets())
+
+
+@lru_cache(16)
+def _shown(body: bytes, revealed: bool, width: int, _secrets: object) -> tuple[str, Content]:
+    view = body_view(body, revealed, width=width)
+    coloured = view.encoding in ("json", "msgpack")
+    return view.encoding, highlighted(view.text) if coloured else Content(view.text)
+
+
+_MOST_COLOURED = 65536  # characters; what stands below is plain
+_HUES = {"key": "$json-key", "string": "$json-string", "number": "$json-number", "mark": "$muted"}
+_TOKEN = re.compile(
+    r"""(?P<string>"(?:[^"\\\n]|\\.)*")(?P<key>:)?
+      | (?P<number>-?\b\d[\d.eE+-]*|\b(?:true|false|null|NaN|Infinity)\b)
+      | (?P<mark>[{}\[\],:]|•+)""",
+    re.VERBOSE,
+)
+
+
+def highlighted(text: str) -> Content:
+    """Indented JSON with its keys, strings and numbers in their hues; the text is taken as it is."""
+    spans = []
+    for match in _TOKEN.finditer(text, 0, _MOST_COLOURED):
+        kind = match.lastgroup or "mark"
+        end = match.end("string") if kind in ("key", "string") else match.end()
+        spans.append(Span(match.start(), end, _HUES[kind]))
+    return Content(text, spans)
+
+
+def hints(queue: Queue | None, state: State, late_at: int = 0) -> list[tuple[str, str]]:
+    """(words, style) that the frame of a place says below: what happens next there, and the key that helps.
+
+    `late_at` is the key of the place where expired leases stand, when that is another one.
+    """
+    if queue is None:
+        return []
+    if state is State.SCHEDULED and queue.overdue:
+        due_ms = queue.next_due_ms
+        is_late = due_ms is None or not -LATE_MS <= due_ms <= 0  # else: due before all time, and not the next one
+        helps = f": {keys.key('dispatcher')} dispatches" if is_late else ""
+        return [(f"{formats.count(queue.overdue)} due{helps}", _alarm(is_late))]
+    if state is State.SCHEDULED and queue.next_due_ms is not None:
+        return [(f"next due in {formats.age(queue.next_due_ms)}", "muted")]
+    if state is State.RESERVED and queue.expired and late_at:
+        return [(f"{formats.count(queue.expired)} expired: {late_at} shows", "muted")]
+    if state is State.RESERVED and queue.expired:
+        is_late = (queue.next_expiry_ms or 0) < -LATE_MS
+        helps = f": {keys.key('reaper')} reaps" if is_late else ""
+        return [(f"{formats.count(queue.expired)} expired{helps}", _alarm(is_late))]
+    if state is State.READY and queue.paused:
+        return [(f"paused: {keys.key('resume')} resumes", "state-reserved")]
+    return []
+
+
+def _alarm(is_late: bool) -> str:
+    return "state-dead" if is_late else "muted"

@@ -1,0 +1,203 @@
+"""Queues as rows of the overview: which columns there are at which width, and what stands in each.
+
+Pure functions from counted queues to cells. A group of queues is shown by the same row, made of their sum
+(`tui/format/groups.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from rqtui.model import Queue, Rate, Ref, State
+from rqtui.text import formats
+from rqtui.text.pieces import Cell, Piece
+from rqtui.text.sanitise import safe
+from rqtui.tui import keys
+from rqtui.tui.format.rows import Column, Row
+
+_SEVERITY = {"ok": "state-ready", "warning": "state-reserved", "critical": "state-dead", "unknown": "muted"}
+_ORDER = {"critical": 0, "warning": 1, "unknown": 2, "ok": 3}
+SORTS = ("worst first", "name", "ready", "dead", "oldest", "out")
+SHARE, BAR, LONG_BAR = 12, 30, 44  # cells: a thin line, and bars with the counts in them
+SPARK, SHORT_SPARK = 10, 5
+NAME, SHORT_NAME = 15, 9  # cells that a queue's name has at least
+NARROW = 110  # cells of a terminal; below it numbers are short, so that the verdict can be read
+_BARS = ((220, LONG_BAR), (176, BAR))  # from how many cells of a terminal on there is room for which
+_SYSTEM = 14  # cells that the column of systems takes; without it there is room for other things
+_SHORT = {State.SCHEDULED: "sched", State.RESERVED: "resvd"}
+_NARROW_DROPS = {"rate": 4, "spark": 5, "oldest": 6, "workers": 7, "share": 9}  # how it moves goes before the rest
+_WIDE_DROPS = {"oldest": 4, "rate": 5, "workers": 6, "share": 7, "spark": 10}
+_DROP = {State.SCHEDULED: 3, State.READY: 0, State.RESERVED: 2, State.DONE: 8, State.DEAD: 1}
+
+
+class Shape(NamedTuple):
+    """What decides about the columns: short numbers, one system for all, how wide the bar of states is and a name."""
+
+    is_narrow: bool = False
+    is_one_system: bool = False
+    bar: int = SHARE
+    name: int = NAME
+
+
+class Since(NamedTuple):
+    """What came and went since the rows stand still."""
+
+    came: int = 0
+    went: int = 0
+
+
+def shape(width: int, refs: Collection[Ref], indent: int = 0) -> Shape:
+    """The columns for a terminal of `width` cells and these queues, whose names stand `indent` cells in."""
+    is_one = len({ref.layout for ref in refs}) < 2
+    room = width + (_SYSTEM if is_one else 0)
+    bar = next((bar for least, bar in _BARS if room >= least), SHARE)
+    longest = max((len(ref.queue) for ref in refs), default=0) + indent
+    return Shape(width < NARROW, is_one, bar, max(SHORT_NAME, min(longest, NAME)))
+
+
+def columns(shape: Shape) -> tuple[Column, ...]:
+    """The columns of the overview; that of the systems only where there are several."""
+    numbers = (
+        Column(
+            state,
+            _SHORT.get(state, state) if shape.is_narrow else state,
+            5 if shape.is_narrow else max(7, len(state)),
+            align="right",
+            drop=_DROP[state],
+        )
+        for state in State
+    )
+    drops = _NARROW_DROPS if shape.is_narrow else _WIDE_DROPS
+    return (
+        Column("queue", "queue", shape.name if shape.is_narrow else NAME, weight=2, style="strong"),
+        *(() if shape.is_one_system else (Column("layout", "system", 12, drop=9, style="muted"),)),
+        *numbers,
+        Column("share", "states" if shape.bar > SHARE else "share", shape.bar, drop=drops["share"]),
+        Column("rate", "out", 6, align="right", drop=drops["rate"]),
+        Column("spark", "trend", _spark(shape), drop=drops["spark"], style="muted"),
+        Column("oldest", "oldest", 6, align="right", drop=drops["oldest"], style="muted"),
+        Column("workers", *(("wrk", 3) if shape.is_narrow else ("workers", 7)), align="right", drop=drops["workers"]),
+        Column("verdict", "verdict", 28 - shape.name if shape.is_narrow else 24, weight=5),
+    )
+
+
+def _spark(shape: Shape) -> int:
+    return SHORT_SPARK if shape.is_narrow else SPARK
+
+
+def line(
+    id: str, label: Cell, system: str, queue: Queue | None, rate: Rate | None, shape: Shape, since: Since | None = None
+) -> Row:
+    """The line of a queue, or of a group of them as if it were one; `since`: what changed while the rows stand."""
+    named = (label,) if shape.is_one_system else (label, system)
+    if queue is None:
+        blank = [""] * (len(State) + 5)
+        return Row(id, (*named, *blank, Piece("not counted yet", "muted")))
+    known = rate or Rate()
+    cells: tuple[Cell, ...] = (
+        *named,
+        *(_count(queue, state, 5 if shape.is_narrow else 7) for state in State),
+        _states(queue, shape.bar),
+        Piece(formats.rate(known.out_s), "muted" if not known.out_s else ""),
+        formats.sparkline(known.history[-_spark(shape) :], _spark(shape)) if any(known.history) else "",
+        formats.age(queue.oldest_ready_ms),
+        _workers(queue),
+        (*changes(since), *verdict(queue)),
+    )
+    return Row(id, cells)
+
+
+def facts(queue: Queue | None, rate: Rate | None) -> tuple[object, ...]:
+    """All of a queue that its line shows: while it is the same, so is the line."""
+    if queue is None:
+        return ()
+    known = rate or Rate()
+    trend = known.history[-SPARK:] if any(known.history) else ()
+    return queue.counts, queue.workers, queue.verdict, formats.age(queue.oldest_ready_ms), known.out_s, trend
+
+
+def verdict(queue: Queue) -> tuple[Piece, ...]:
+    """A dot in the hue of its severity, and the sentence."""
+    words = queue.verdict.text
+    remedy = queue.findings[0].remedy if queue.findings else ""
+    if remedy and words.endswith(remedy):  # the rest may hold what others wrote
+        words = words.removesuffix(remedy) + keys.renamed(remedy)
+    said = Piece(safe(words), "" if queue.findings else "muted")
+    return Piece("● ", _SEVERITY[queue.verdict.severity]), said
+
+
+def changes(since: Since | None) -> tuple[Piece, ...]:
+    """`+312 −290`, and nothing where nothing changed."""
+    if since is None or not any(since):
+        return ()
+    parts = [f"{sign}{formats.short_count(n)}" for sign, n in (("+", since.came), ("−", since.went)) if n]
+    return (Piece(" ".join(parts) + "  ", "accented"),)
+
+
+def changed(before: Queue, now: Queue) -> Since:
+    """What came and went between two counts; of a system that does not count it, how many more or fewer there are."""
+    if {"in", "out"} <= set(now.counters):
+        came, went = (max(0, now.counters[name] - before.counters.get(name, 0)) for name in ("in", "out"))
+        return Since(came, went)
+    more = sum(count.count for count in now.counts) - sum(count.count for count in before.counts)
+    return Since(max(0, more), max(0, -more))
+
+
+def sort_key(sort: str, name: str, queue: Queue | None, rate: Rate | None = None) -> tuple[object, ...]:
+    """Where a queue stands under the sort of that name."""
+    if queue is None:
+        return (9, 0, name)
+    if sort in ("ready", "dead"):
+        return (0, -queue.count_in(State(sort)), name)
+    if sort == "oldest":
+        return (0, -(queue.oldest_ready_ms or 0), name)
+    if sort == "out":
+        return (0, -(rate or Rate()).out_s, name)
+    if sort == "worst first":
+        return (_ORDER[queue.verdict.severity], 0, name)
+    return (0, 0, name)
+
+
+def _count(queue: Queue, state: State, width: int) -> Cell:
+    counts = [count for count in queue.counts if count.state is state]
+    if not counts:
+        return Piece("", "muted")
+    number = sum(count.count for count in counts)
+    text = formats.count(number, all(count.exact for count in counts), width)
+    return Piece(text, f"state-{state}" if number else "muted")
+
+
+def _workers(queue: Queue) -> Cell:
+    if queue.workers is None:
+        return Piece("", "muted")
+    return Piece(str(queue.workers) if queue.workers else formats.ZERO, "" if queue.workers else "muted")
+
+
+def _states(queue: Queue, width: int) -> Cell:
+    """The shares of the states as one thin line; where there is room, as a bar with the counts in it."""
+    numbers = [(state, queue.count_in(state)) for state in State]
+    if width > SHARE:
+        return tuple(Piece(text, f"state-{state}") for state, text in bar(numbers, width))
+    parts = formats.share_bar([(state, number) for state, number in numbers if state is not State.DONE], width)
+    return tuple(Piece(text, f"state-{state}") for state, text in parts)
+
+
+def bar(numbers: Sequence[tuple[State, int]], width: int) -> list[tuple[State, str]]:
+    """Parts of `width` cells together, `12 ━━━━━ 3 ━━`, in proportion as far as every count has room.
+
+    Each begins with its count and ends with a blank, so that they stand apart without colours too.
+    """
+    present = [(state, number, formats.short_count(number)) for state, number in numbers if number > 0]
+    total = sum(number for _state, number, _text in present)
+    least = [len(text) + 3 for _state, _number, text in present]
+    if sum(least) > width or not present:
+        return formats.share_bar(numbers, width)
+    cells = [max(low, width * number // total) for low, (_state, number, _text) in zip(least, present, strict=True)]
+    while sum(cells) != width:  # the part with the most to give gives, or takes what is left over
+        at = max(range(len(cells)), key=lambda at: cells[at] - least[at])
+        cells[at] += 1 if sum(cells) < width else -1
+    return [
+        (state, f"{text} {'━' * (size - len(text) - 2)} ")
+        for (state, _number, text), size in zip(present, cells, strict=True)
+    ]

@@ -1,0 +1,495 @@
+"""The board of a queue: a pane per place, side by side from 120 columns, tabs below; a detail pane from 140.
+
+Each place has its own filter: a short one is filtered at each refresh, a long one is scanned for what fits.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Horizontal, VerticalScroll
+from textual.content import Content
+from textual.events import DescendantFocus, Resize
+
+from rqtui.engine import filters
+from rqtui.errors import UsageError
+from rqtui.model import Focus, Job, Queue, Rate, Ref, Snapshot, State
+from rqtui.tui import keys
+from rqtui.tui.format import columns, jobs, timeline
+from rqtui.tui.format.rows import Id
+from rqtui.tui.screens import board_borders
+from rqtui.tui.target import Target
+from rqtui.tui.view import View
+from rqtui.tui.widgets import board_scan, chrome
+from rqtui.tui.widgets.pane import Pane, Told
+from rqtui.tui.widgets.table import Table
+from rqtui.tui.widgets.text import Text
+
+if TYPE_CHECKING:
+    from rqtui.engine.ticker import Answered
+    from rqtui.layout.layout import Layout
+
+WIDE = 120
+WITH_DETAIL = 140
+ALL_PLACES = 200  # five panes and a detail need that much to be read; below, done is shown while it is current
+FEW_PLACES = 4  # these have room side by side, also done
+REDRAW_S = 0.2  # between two pictures of a scan under way
+LEAVING = 4  # a fourth of a pane's rows: when more left at once, none is shown for once more
+
+
+class Board(View):
+    """One queue."""
+
+    NAME = "board"
+    FILTER_HINT = "text  /re/  !term  id:  job:  err:  worker:  body:"
+    BINDINGS: ClassVar[list[BindingType]] = list(keys.board_bindings())
+
+    def __init__(self, ref: Ref, layout: Layout) -> None:
+        super().__init__()
+        self.ref, self.layout_of_queue = ref, layout
+        ready = next((place for place in layout.places if place.state is State.READY), layout.places[0])
+        self._current = ready.name
+        self._queue: Queue | None = None
+        self._rate = Rate()
+        self._is_zoomed = False
+        self._had_jobs = False
+        self._sought: filters.Filter | None = None  # the last filter, for `n`
+        self._scans: dict[str, int] = {}  # their requests by place, while they are under way
+        self._drawn_s = 0.0
+        self._last: Snapshot | None = None
+
+    def compose_view(self) -> ComposeResult:
+        """The panes and the detail, next to each other; what does not fit is hidden."""
+        with Horizontal(id="panes"):
+            yield from self._made()
+            with VerticalScroll(id="detail", classes="pane", can_focus=False):
+                yield Text(id="detail-text")
+
+    def _made(self) -> Iterator[Pane]:
+        """A pane per place; of two places of reserved jobs the second holds those whose lease is over."""
+        system, settings, may_change = self.layout_of_queue, self.session.settings, not self.session.is_read_only
+        reserved = [number for number, place in enumerate(system.places, 1) if place.state is State.RESERVED]
+        late = reserved[-1] if len(reserved) > 1 else 0
+        for number, place in enumerate(system.places, 1):
+            empty = jobs.empty(place, number == late, may_change=may_change)
+            late_at = late if number in reserved[:-1] else 0
+            chosen, _unknown = columns.wanted(settings.columns, place.state)
+            yield Pane(self.ref, place, system.tells, empty, late_at, chosen, settings.is_ascii)
+
+    def on_mount(self) -> None:
+        """The focus begins on ready."""
+        self.query_one("#detail").border_title = Content(" job ")
+        self._arrange()
+        self.pane().focus()
+        self._say_unknown_columns()
+
+    def on_unmount(self) -> None:
+        """Nobody waits for what a scan finds."""
+        self._end_scans()
+
+    def _say_unknown_columns(self) -> None:
+        settings = self.session.settings.columns
+        unknown = {name for pane in self.panes() for name in columns.wanted(settings, pane.place.state)[1]}
+        if unknown:
+            known = ", ".join(columns.NAMES)
+            self.host.say(f"no such column: {', '.join(sorted(unknown))}; there are {known}, body.PATH.", "warning")
+
+    # -- panes ----------------------------------------------------------------------------------------------------
+
+    def panes(self) -> list[Pane]:
+        """All panes, in the order of the places."""
+        return list(self.query(Pane))
+
+    def pane(self) -> Pane:
+        """The pane that has the focus, or had it last."""
+        return self.query_one(f"#pane-{self._current}", Pane)
+
+    def _shown(self) -> list[Pane]:
+        if self.size.width < WIDE or self._is_zoomed:
+            return [self.pane()]
+        narrowed = self.size.width < ALL_PLACES and len(self.layout_of_queue.places) > FEW_PLACES
+        return [
+            pane for pane in self.panes() if not narrowed or pane is self.pane() or pane.place.state is not State.DONE
+        ]
+
+    def _arrange(self) -> None:
+        shown = self._shown()
+        for pane in self.panes():
+            pane.display = pane in shown
+            pane.set_id_cells(columns.LONG_ID if len(shown) == 1 else columns.SHORT_ID)
+        self.query_one("#detail").display = self.size.width >= WITH_DETAIL and not self._is_zoomed
+        self.titles()
+
+    def titles(self) -> None:
+        """The frames' words, as they are now."""
+        is_wide = self.size.width >= WIDE and not self._is_zoomed
+        panes, current = self.panes(), self.pane()
+        for number, pane in enumerate(panes, 1):
+            if is_wide:
+                pane.set_title(*board_borders.title(number, pane, self._queue))
+            elif pane is current:
+                pane.set_title(*board_borders.tabs(panes, pane, self._queue))
+            pane.set_subtitle(
+                *board_borders.below(pane, self._queue, is_current=pane is current, is_frozen=self.is_frozen)
+            )
+
+    # -- what the app asks ----------------------------------------------------------------------------------------
+
+    def focus_wish(self, _refs: list[Ref]) -> Focus:
+        """The queue, the pages in sight, the job of the detail pane, and those that no page tells of."""
+        job = self.pane().job()
+        has_detail = self.query_one("#detail").display and job is not None
+        shown = self._shown()
+        pages = tuple(wish for pane in shown if (wish := pane.wish()) is not None)
+        asks = tuple(ask for pane in shown for ask in pane.asks(self.layout_of_queue))
+        return Focus((self.ref,), pages, (self.ref, job.id) if has_detail and job else None, 4096, {"told": asks})
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Draws a new picture; while frozen the rows stand and only the counts run."""
+        queue = snapshot.queue(self.ref)
+        if queue is None:
+            return  # a picture that was asked for by the view below
+        self._queue, self._rate, self._last = queue, snapshot.rates.get(self.ref) or Rate(), snapshot
+        self._look_for_the_end(queue)
+        self._show_panes(snapshot)
+        self._arrange()
+        self._show_detail(snapshot)
+
+    def _show_panes(self, snapshot: Snapshot) -> None:
+        told = [answer for answer in snapshot.answers.get("told", ()) if isinstance(answer, Told)]
+        leaving = self._leaving(snapshot)
+        for pane in self._shown():
+            if self.is_frozen and pane.page is not None:
+                continue  # one that was not seen yet has no rows that could stand
+            for answer in told:
+                if answer.place == pane.place.name:
+                    pane.take(answer)
+            pane.took_turn()
+            page = snapshot.page(self.ref, pane.place.name)
+            if pane.found is not None:
+                pane.show_found(snapshot.taken_ms)
+            elif page is not None:
+                pane.show_page(page, snapshot.taken_ms, leaving.get(pane.place.name))
+                if pane.is_too_long and not self.filter_line.is_open:
+                    self.scan(pane)
+
+    def _leaving(self, snapshot: Snapshot) -> dict[str, dict[Id, str]]:
+        """By place: jobs that went from one pane in sight to another one; for one picture they are seen in both."""
+        pages = [
+            (pane, pane.page, page)
+            for pane in self._shown()
+            if pane.page is not None and (page := snapshot.page(self.ref, pane.place.name)) is not None
+        ]
+        arrived: dict[Id, str] = {}
+        for pane, before, now in pages:
+            known = {job.id for job in before.jobs}
+            arrived.update((job.id, pane.place.name) for job in now.jobs if job.id not in known)
+        made: dict[str, dict[Id, str]] = {}
+        for pane, before, now in pages:
+            there = {job.id for job in now.jobs}
+            left = [job.id for job in before.jobs if job.id not in there]
+            if len(left) <= max(1, pane.room // LEAVING):
+                made[pane.place.name] = {id: arrived[id] for id in left if id in arrived}
+        return made
+
+    def _look_for_the_end(self, queue: Queue) -> None:
+        """A queue whose keys went away while its board is open: the panes say so, until jobs come again."""
+        has_jobs = any(count.count for count in queue.counts)
+        is_over = self._had_jobs and not has_jobs and not queue.error and not queue.counters.get("in")
+        self._had_jobs = self._had_jobs or has_jobs
+        for pane in self.panes():
+            pane.is_queue_gone = is_over
+
+    def _show_detail(self, snapshot: Snapshot) -> None:
+        detail = self.query_one("#detail")
+        if not detail.display:
+            return
+        job = self.pane().job()
+        if job and snapshot.job and snapshot.job.id == job.id:
+            job = snapshot.job
+        text = self.query_one("#detail-text", Text)
+        if job is None:
+            text.show(Content.styled("no job under the cursor", "$muted"))
+            return
+        is_gone = snapshot.job is None and self.session.is_pictured(self.ref, job.id)
+        encoding, body = jobs.body(job, detail.content_size.width)
+        line = timeline.life_line(job, max(20, detail.scrollable_content_region.width), snapshot.taken_ms)
+        text.show(
+            Content("\n").join(
+                [
+                    *(
+                        [Content.styled("The job is gone; this is how it was last seen.\n", "$state-reserved")]
+                        if is_gone
+                        else []
+                    ),
+                    jobs.properties(job, snapshot.taken_ms, self.layout_of_queue.tells),
+                    *([Content(), line] if line else []),
+                    Content.assemble("\n", ("body", "b $strong"), (f"  {encoding}", "$muted")),
+                    body,
+                ]
+            )
+        )
+
+    def target(self) -> Target:
+        """What a verb would act on."""
+        pane = self.pane()
+        expression = pane.expression if pane.whole_place else ""
+        is_whole = pane.whole_place and not expression
+        chosen = () if is_whole else pane.chosen()
+        state = pane.place.state
+        looked = pane.found.looked if expression and pane.found is not None and pane.found.is_partial else 0
+        return Target(self.ref, pane.place.name, chosen, is_whole, self._queue, state, filter=expression, looked=looked)
+
+    def second_line(self, width: int) -> chrome.Sides:
+        """The queue's counts, and how fast it goes."""
+        if self._queue is None:
+            return super().second_line(width)
+        return chrome.queue_line(self._queue, self._rate, width, self.session.system_of(self.ref))
+
+    def dim(self, is_dim: bool) -> None:
+        """The connection is lost, or back."""
+        for pane in self.panes():
+            pane.dimmed = is_dim
+        self.query_one("#detail").set_class(is_dim, "-dimmed")
+
+    def acted(self, ids: Collection[bytes]) -> None:
+        """Takes the marks off jobs that were acted on; all that was found is looked for again."""
+        pane = self.pane()
+        if pane.whole_place and pane.found is not None and ids:
+            self.anew()
+        pane.whole_place = False
+        pane.unmark(ids)
+
+    @property
+    def filter_text(self) -> str:
+        """The filter of the place in focus."""
+        return self.pane().expression
+
+    @filter_text.setter
+    def filter_text(self, expression: str) -> None:
+        """The filter holds already: `filtered` gave it to the pane."""
+
+    # -- the filter line ----------------------------------------------------------------------------------------------
+
+    def filter_typed(self, expression: str) -> None:
+        """Shows at once what is loaded and fits."""
+        pane = self.pane()
+        try:
+            filters.parse(expression.strip())
+        except UsageError:
+            return  # not finished
+        if expression.strip() != pane.expression:
+            self._end_scan(pane)
+            pane.filter(expression.strip())
+            self.draw(pane)
+
+    def filtered(self, expression: str) -> None:
+        """From now on the place shows only what fits; a long place is scanned for it."""
+        pane = self.pane()
+        filters.parse(expression)
+        self._end_scan(pane)
+        pane.filter(expression)
+        self._sought = pane.accepts or self._sought
+        self.draw(pane)
+        if pane.is_too_long:
+            self.scan(pane)
+        self.host.look_again()
+        self.host.show_keys()
+
+    def steps_back(self) -> bool:
+        """Esc stops a scan and keeps what was found; the next one takes the filter away, then the zoom."""
+        pane = self.pane()
+        if pane.place.name in self._scans:
+            self._end_scan(pane, stopped=True)
+            self.titles()
+            return True
+        if pane.expression:
+            self.filtered("")
+            return True
+        if self._is_zoomed:
+            self.action_zoom()
+            return True
+        return False
+
+    def anew(self) -> None:
+        """`r` scans again."""
+        pane = self.pane()
+        if pane.found is not None:
+            self._end_scan(pane)
+            pane.found = None
+            self.scan(pane)
+
+    def action_next_match(self) -> None:
+        """The cursor goes to the next job that fits: of those that are shown, or that are loaded."""
+        pane, fits = self.pane(), self._sought
+        if fits is None:
+            self.host.say("n goes to the next job that a filter lets through: / makes one.")
+        elif not pane.move_to_next(lambda row: not row.is_gone and pane.lets_through(row.id, fits)):
+            self.host.say("No other job that is loaded here fits the last filter; / looks through the whole place.")
+
+    # -- scans --------------------------------------------------------------------------------------------------------
+
+    def scan(self, pane: Pane) -> None:
+        """Begins to look through a pane's place."""
+        if pane.accepts is None:
+            return
+        pane.found, pane.offset_wanted = board_scan.Found(), 0
+        pane.another_list()
+        body_bytes = max(pane.filter_bytes(), pane.body_bytes())
+        steps = board_scan.scan(pane.ref, pane.place.name, pane.accepts, body_bytes, pane.body_bytes())
+        self._scans[pane.place.name] = self.session.work(steps, partial(self._scanned, pane, pane.found))
+        self.draw(pane)
+
+    def _end_scan(self, pane: Pane, *, stopped: bool = False) -> None:
+        request = self._scans.pop(pane.place.name, None)
+        if request is None:
+            return
+        self.session.end_work(request)
+        if pane.found is not None:
+            pane.found.end(stopped=stopped)
+
+    def _end_scans(self) -> None:
+        """The board is left."""
+        for request in self._scans.values():
+            self.session.end_work(request)
+        self._scans.clear()
+
+    def _scanned(self, pane: Pane, into: board_scan.Found, answer: Answered) -> None:
+        """A step of a scan, or its end."""
+        if pane.found is not into or into.is_over:
+            return  # another one began, or Esc came first
+        if not answer.is_last:
+            into.add(answer.result)
+        else:
+            into.end(problem=answer.error)
+            self._scans.pop(pane.place.name, None)
+        now = time.monotonic()
+        if answer.is_last or now - self._drawn_s > REDRAW_S:
+            self._drawn_s = now
+            self.draw(pane)
+        if answer.is_last:
+            self.host.show_keys()
+            self.host.look_again()  # those in sight are looked at again
+
+    def draw(self, pane: Pane) -> None:
+        """Draws a pane again from what is known."""
+        if not self.is_drawn or self._last is None:
+            return
+        if pane.found is not None:
+            pane.show_found(self._last.taken_ms)
+        elif pane.page is not None:
+            pane.show_page(pane.page, self._last.taken_ms)
+        self.titles()
+
+    # -- keys -----------------------------------------------------------------------------------------------------
+
+    def action_place(self, number: int) -> None:
+        """Goes to the place of that number."""
+        panes = self.panes()
+        if number <= len(panes):
+            self._go(panes[number - 1])
+
+    def action_pane(self, step: int) -> None:
+        """Goes to the next place, or the one before."""
+        panes = self.panes() if self.size.width < WIDE else self._shown()
+        self._go(panes[(panes.index(self.pane()) + step) % len(panes)])
+
+    def action_page(self, pages: int) -> None:
+        """Turns the page; behind the last one of a sample comes another sample."""
+        pane = self.pane()
+        if pages > 0 and pane.is_at_end and pane.page is not None and pane.page.of is not None and pane.found is None:
+            ref, place = pane.ref, pane.place.name
+            self.session.ask(lambda engine: engine.layouts[ref.layout].next_sample(ref.queue, place), self._sampled)
+            pane.offset_wanted = 0
+            pane.another_list()
+        else:
+            pane.action_page(pages)
+
+    def _sampled(self, _answer: Answered) -> None:
+        self.host.look_again()
+
+    def action_zoom(self) -> None:
+        """One pane over the whole width, and back."""
+        self._is_zoomed = not self._is_zoomed
+        self._arrange()
+        self.call_after_refresh(self.host.look_again)
+
+    def action_mark_all(self) -> None:
+        """Chooses the whole place, also what is not loaded; with a filter, all that it lets through."""
+        self.pane().whole_place = not self.pane().whole_place
+        self.titles()
+        self.host.show_keys()
+
+    def narrow(self, state: State, expression: str) -> None:
+        """Goes to the first place of a state, and lets a filter hold there."""
+        places = enumerate(self.layout_of_queue.places, 1)
+        self.action_place(next((number for number, place in places if place.state is state), 1))
+        self.hold_filter(expression)
+
+    def lists_jobs_of(self, ref: Ref) -> bool:
+        """Those of its own queue."""
+        return ref == self.ref
+
+    def step_job(self, step: int) -> Job | None:
+        """The job after the one under the cursor, or before it; the cursor goes there. None: it is the last loaded."""
+        pane = self.pane()
+        before = pane.cursor_id
+        pane.action_move(step)
+        job = pane.job()
+        return job if job is not None and job.id != before else None
+
+    def _go(self, pane: Pane) -> None:
+        self._current = pane.place.name
+        pane.display = True  # a hidden one cannot have the focus, and one that hides gives it to its neighbour
+        self.set_focus(pane)
+        self._arrange()
+        self.call_after_refresh(self.host.look_again)  # how many rows it wants is known when it is laid out
+
+    # -- events ---------------------------------------------------------------------------------------------------
+
+    def on_resize(self, _event: Resize) -> None:
+        """Side by side or tabs, as wide as it is."""
+        self._arrange()
+        self.host.look_again()
+
+    def on_descendant_focus(self, event: DescendantFocus) -> None:
+        """A click on a pane makes it the current one."""
+        if isinstance(event.widget, Pane) and event.widget.place.name != self._current:
+            self._current = event.widget.place.name
+            self._arrange()
+            self.host.look_again()
+        self.host.show_keys()
+
+    def on_table_moved(self, _event: Table.Moved) -> None:
+        """The detail follows the cursor."""
+        self.host.show_keys()
+        self.titles()
+        if self.query_one("#detail").display:
+            self.host.look_soon()
+
+    def on_table_fitted(self, _event: Table.Fitted) -> None:
+        """The frame says which rows are in sight."""
+        self.titles()
+
+    def on_table_marked(self, _event: Table.Marked) -> None:
+        """The frame says how many."""
+        self.titles()
+        self.host.show_keys()
+
+    def on_table_wanted(self, event: Table.Wanted) -> None:
+        """Another part of the list is needed."""
+        if isinstance(event.table, Pane):
+            event.table.offset_wanted, event.table.limit_wanted = event.offset, event.limit
+            self.draw(event.table) if event.table.found is not None else self.host.look_again()
+
+    def on_table_opened(self, event: Table.Opened) -> None:
+        """Enter opens the job."""
+        pane = event.table
+        job = pane.job() if isinstance(pane, Pane) else None
+        if job:
+            self.host.open_job(self.ref, job)

@@ -1,0 +1,100 @@
+"""The list of demos: which scenario shall play? Before any server is started."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import ClassVar
+
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.events import Resize
+from textual.widgets import Static
+
+from rqtui.scenarios.scenario import Scenario
+from rqtui.text import formats
+from rqtui.tui.format import theme
+from rqtui.tui.format.rows import Column, Row
+from rqtui.tui.widgets.table import Table
+
+_COLUMNS = (
+    Column("name", "scenario", 11, style="strong"),
+    Column("layout", "system", 12, style="muted", drop=1),
+    Column("summary", "what it shows", 30, weight=1),
+)
+
+
+class Chooser(App[str]):
+    """Returns the name of a scenario, or None."""
+
+    CSS_PATH = "../rqtui.tcss"
+    ENABLE_COMMAND_PALETTE = False
+    DEFAULT_CSS = """
+    #title, #keys { height: 1; padding: 0 2; }
+    #title { margin: 1 0 0 0; }
+    Chooser Table { margin: 0 1; }
+    #story { height: 1fr; margin: 0 1; padding: 0 1; }
+    #keys { dock: bottom; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("q,escape", "quit", "quit", show=False, id="chooser.quit")]
+
+    def __init__(self, scenarios: Mapping[str, Scenario], theme_name: str = theme.DARK) -> None:
+        super().__init__(ansi_color=theme_name == theme.ANSI or None)
+        theme.install(self, theme_name)  # type: ignore[arg-type]
+        self._scenarios = scenarios
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        """Our colours for themes that lack them."""
+        return theme.defaults(self.current_theme)
+
+    def compose(self) -> ComposeResult:
+        """The list, and below it what the one under the cursor lets you try and watch."""
+        yield Static(Content.assemble(("rqtui demo", "b $strong"), ("   which one?", "$muted")), id="title")
+        yield Table(_COLUMNS, id="scenarios", has_marks=False)
+        with Static("", id="story", classes="pane") as story:
+            story.border_title = Content(" try and watch ")
+        keys = Content.assemble(
+            ("⏎", "b $accented"), (" start   ", "$muted"), ("q", "b $accented"), (" quit", "$muted")
+        )
+        yield Static(keys, id="keys")
+
+    def on_mount(self) -> None:
+        """The cursor is on the first."""
+        table = self.query_one(Table)
+        stories = self._scenarios.values()
+        table.update([Row(s.name, (s.name, s.layout.partition(":")[0], s.summary)) for s in stories])
+        table.styles.height = len(self._scenarios) + 3  # its frame and the line of titles
+        table.focus()
+
+    def on_table_moved(self, event: Table.Moved) -> None:
+        """Another story."""
+        self._tell(str(event.id))
+
+    def on_resize(self, _event: Resize) -> None:
+        """Its lines fit themselves to the width."""
+        self._tell(str(self.query_one(Table).cursor_id))
+
+    def on_table_opened(self, event: Table.Opened) -> None:
+        """This one."""
+        self.exit(str(event.id))
+
+    def _tell(self, name: str) -> None:
+        story = self._scenarios.get(name)
+        if story is not None:
+            self.query_one("#story", Static).update(_told(story, max(20, self.size.width - 20)))
+
+
+def _told(story: Scenario, width: int) -> Content:
+    lines = [Content.styled(line, "$strong") for line in formats.wrap(story.summary, width + 9)]
+    signs = (*story.tries, *(("" if number else "watch", text) for number, text in enumerate(story.watch)))
+    for sign, text in signs:
+        shown = formats.wrap(text, width)
+        lines.append(Content.assemble((formats.fit(sign, 9), "$muted" if sign == "watch" else "b $accented"), shown[0]))
+        lines += [Content(" " * 9 + line) for line in shown[1:]]
+    return Content("\n").join(lines)
+
+
+def choose(scenarios: Mapping[str, Scenario]) -> str | None:
+    """The name of the scenario that a person chooses on the terminal; None where they leave."""
+    return Chooser(scenarios, theme.preferred(os.environ)).run()

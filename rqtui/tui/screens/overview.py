@@ -1,0 +1,386 @@
+"""The overview: every queue a row, or every group of them, and below, where there is room, what happened lately."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from textual.app import ComposeResult
+from textual.content import Content
+from textual.events import Resize
+from textual.widgets import Static
+
+from rqtui.errors import UsageError
+from rqtui.model import Focus, Queue, Rate, Ref, Snapshot, State
+from rqtui.text import formats
+from rqtui.text.pieces import Piece
+from rqtui.text.sanitise import safe
+from rqtui.tui import keys
+from rqtui.tui.format import groups, queues, recent
+from rqtui.tui.format.groups import Group
+from rqtui.tui.format.rows import Row
+from rqtui.tui.target import Target
+from rqtui.tui.view import View
+from rqtui.tui.widgets import chrome
+from rqtui.tui.widgets.table import Table
+
+if TYPE_CHECKING:
+    from rqtui.engine.filters import Term
+    from rqtui.verbs import Verb
+
+AT_ONCE = 100  # queues counted per tick; of more, those in sight and some of the others in turn
+IN_TURN = 50  # a thousand queues: each counted anew within 40 s, for half a percent of a core
+WITH_HAPPENED = 30  # rows of a terminal
+HAPPENED = 5  # lines of it
+INDENT = 4  # cells, of the queues of a group
+EMPTY = "no queues yet: N enqueues a job, or point rqtui at another Redis"
+NO_MATCH = "no queue matches the filter: / changes it, Esc in it clears it"
+
+
+class Overview(View):
+    """All queues of this Redis."""
+
+    NAME = "overview"
+    IS_FIRST = True
+    MAKES_QUEUES = True
+    FILTER_HINT = "a part of a name, a system or a verdict; /regular expression/ and !not"
+    DEFAULT_CSS = """
+    Overview #unspoken { height: auto; max-height: 4; padding: 0 2; color: $muted; display: none; }
+    Overview #unspoken.-dimmed { text-opacity: 60%; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sort = queues.SORTS[0]
+        self._terms: tuple[Term, ...] = ()  # of the filter that holds
+        self._is_grouped = False
+        self._unfolded: set[str] = set()
+        self._known: dict[Ref, Queue] = {}
+        self._rates: dict[Ref, Rate] = {}
+        self._rate = Rate()  # of all together, summed once per picture: the second line is asked for each second
+        self._shown: list[Group] = []  # in their order; a queue that stands alone is a group without a prefix
+        self._keys: dict[Ref, tuple[object, ...]] = {}
+        self._by_id: dict[str, Ref | Group] = {}
+        self._rows: dict[str, tuple[object, Row]] = {}
+        self._before: dict[Ref, Queue] = {}  # as they were when the rows began to stand
+        self._frozen_s = 0.0
+        self._turn = 0
+        self._shape = queues.Shape()
+        self._text = Content()
+
+    def compose_view(self) -> ComposeResult:
+        """The table, which other systems are here, and what happened."""
+        yield Table(queues.columns(self._shape), empty=keys.renamed(EMPTY), id="queues", has_marks=False)
+        yield Static("", id="unspoken", markup=False)
+        with Static("", id="happened", classes="pane") as pane:
+            pane.border_title = Content(" recently ")
+
+    def on_mount(self) -> None:
+        """The keys go to the table; with this view everything begins."""
+        self._say()
+        self._arrange()
+        self._table.focus()
+        self.call_next(self.host.connect_soon)
+
+    @property
+    def _table(self) -> Table:
+        return self.query_one("#queues", Table)
+
+    def on_resize(self, _event: Resize) -> None:
+        """Short numbers on a narrow terminal."""
+        self._arrange()
+        self._draw()
+
+    def _arrange(self) -> None:
+        width, height = self.app.size
+        shape = queues.shape(width, self.session.refs, INDENT if self._is_grouped else 0)
+        if shape != self._shape:
+            self._shape = shape
+            self._table.set_columns(queues.columns(shape))
+            self._rows.clear()
+        self.query_one("#happened").display = height >= WITH_HAPPENED
+
+    # -- what the app asks --------------------------------------------------------------------------------------------
+
+    def focus_wish(self, refs: list[Ref]) -> Focus:
+        """All queues while they are few; else those in sight and, in turn, some of the others."""
+        if len(refs) <= AT_ONCE:
+            return Focus(tuple(refs))
+        known = set(refs)
+        first, last = self._table.in_sight
+        rows = [self._by_id[str(row.id)] for row in self._table.rows[first:last] if str(row.id) in self._by_id]
+        seen = [ref for row in rows for ref in (row.refs if isinstance(row, Group) else (row,)) if ref in known]
+        turn = [refs[(self._turn + step) % len(refs)] for step in range(IN_TURN)]
+        return Focus(tuple(dict.fromkeys([*seen[:AT_ONCE], *turn])))
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Draws what is known of every queue, in the order of the sort."""
+        self._arrange()
+        refs = self.session.refs
+        counted = {Ref(queue.layout, queue.name): queue for queue in snapshot.queues}
+        known = {**self._known, **counted}
+        self._known = {ref: known[ref] for ref in refs if ref in known}
+        self._rates.update(snapshot.rates)
+        self._rate = groups.rate([self._rates[ref] for ref in self._known if ref in self._rates])
+        if not self.is_frozen and self._is_out_of_order(refs, counted):
+            self._order()
+        self._draw(counted)
+        if len(refs) > AT_ONCE:  # the next picture is about others
+            self._turn = (self._turn + IN_TURN) % len(refs)
+
+    def ranked(self, refs: Collection[Ref]) -> list[Ref]:
+        """Where most moves first, then where most waits; as last counted."""
+
+        def how_busy(ref: Ref) -> tuple[float, int]:
+            rate, queue = self._rates.get(ref, Rate()), self._known.get(ref)
+            waiting = sum(queue.count_in(state) for state in (State.READY, State.SCHEDULED)) if queue else 0
+            return rate.in_s + rate.out_s, waiting
+
+        return sorted(refs, key=how_busy, reverse=True)
+
+    def _is_out_of_order(self, refs: list[Ref], counted: Collection[Ref]) -> bool:
+        """Whether what was counted may stand elsewhere now: to sort a thousand queues takes as long as to count 50."""
+        is_simple = not self._is_grouped and not self._terms and len(refs) == len(self._keys)
+        return not is_simple or any(self._keys.get(ref) != self._sort_key(ref) for ref in counted)
+
+    def _order(self) -> None:
+        """Which rows there are now, and in which order."""
+        refs = [ref for ref in self.session.refs if self._fits(ref)]
+        self._keys = {ref: self._sort_key(ref) for ref in refs}
+        refs.sort(key=self._keys.__getitem__)
+        if self._is_grouped:
+            self._shown = groups.grouped(refs)
+            self._shown.sort(key=self._group_key)
+        else:
+            self._shown = [Group("", (ref,)) for ref in refs]
+        self._by_id = {}
+        for group in self._shown:
+            if group.prefix:
+                self._by_id[group.id] = group
+            if not group.prefix or group.prefix in self._unfolded:
+                self._by_id.update((str(ref), ref) for ref in group.refs)
+        self._rows = {id: self._rows[id] for id in self._by_id if id in self._rows}
+
+    def _fits(self, ref: Ref) -> bool:
+        if not self._terms:
+            return True
+        queue = self._known.get(ref)
+        text = f"{ref.queue} {ref.layout} {queue.verdict.text if queue else ''}"
+        return all(bool(term.pattern.search(text)) != term.is_negated for term in self._terms)
+
+    def _sort_key(self, ref: Ref) -> tuple[object, ...]:
+        return queues.sort_key(self.sort, ref.queue, self._known.get(ref), self._rates.get(ref))
+
+    def _group_key(self, group: Group) -> tuple[object, ...]:
+        return queues.sort_key(self.sort, group.prefix or group.refs[0].queue, *self._sum(group))
+
+    def _sum(self, group: Group) -> tuple[Queue | None, Rate | None]:
+        """What a group counts together; one queue alone counts for itself."""
+        if not group.prefix:
+            return self._known.get(group.refs[0]), self._rates.get(group.refs[0])
+        known = [self._known[ref] for ref in group.refs if ref in self._known]
+        return groups.total(group, known), groups.rate([self._rates[ref] for ref in group.refs if ref in self._rates])
+
+    # -- drawing ------------------------------------------------------------------------------------------------------
+
+    def _draw(self, counted: Collection[Ref] | None = None) -> None:
+        """Draws all rows; only queues that were `counted` can look otherwise (None: all, for something else is)."""
+        self._say_empty()
+        rows, fresh = (self._rows, counted) if counted is not None else ({}, ())
+        self._table.update(
+            [
+                rows[id][1] if id in rows and isinstance(shown, Ref) and shown not in fresh else self._row(id, shown)
+                for id, shown in self._by_id.items()
+            ]
+        )
+        self._say()
+        self.show_happened()
+
+    def _row(self, id: str, shown: Ref | Group) -> Row:
+        """A line, made anew only when what it shows is another: there may be a thousand."""
+        if isinstance(shown, Group):
+            sign = "▾" if shown.prefix in self._unfolded else "▸"
+            label: Piece | str = f"{sign} {safe(shown.prefix)}"
+            queue, rate = self._sum(shown)
+        else:
+            is_member = self._is_grouped and f"\0{groups.prefix(shown.queue)}" in self._by_id
+            label = (" " * INDENT if is_member else "  " if self._is_grouped else "") + safe(shown.queue)
+            queue, rate = self._known.get(shown), self._rates.get(shown)
+        facts = (label, queues.facts(queue, rate), self._since(shown))
+        made = self._rows.get(id)
+        if made is None or made[0] != facts:
+            system = shown.system if isinstance(shown, Group) else shown.layout
+            made = self._rows[id] = (facts, queues.line(id, label, system, queue, rate, self._shape, facts[2]))
+        return made[1]
+
+    def _since(self, shown: Ref | Group | None) -> queues.Since | None:
+        """What came and went while the rows stand; None while they do not. `shown` None: of all queues."""
+        if not self.is_frozen:
+            return None
+        refs = shown.refs if isinstance(shown, Group) else (shown,) if shown else tuple(self._known)
+        changed = [
+            queues.changed(self._before[ref], self._known[ref])
+            for ref in refs
+            if ref in self._before and ref in self._known
+        ]
+        return queues.Since(sum(each.came for each in changed), sum(each.went for each in changed))
+
+    def _say(self) -> None:
+        """Of the row under the cursor: the whole verdict, for where the column cuts it, and its system, likewise."""
+        shown = self._under_cursor()
+        ref = shown if isinstance(shown, Ref) else None
+        system = self.session.system_of(ref) if ref and self._shape.is_narrow else ""
+        named = [Piece(f"{ref} ", "muted")] if system else []
+        filtered = [Piece(f"/{self.filter_text} ", "accented")] if self.filter_text else []
+        self._table.set_title(Piece(" queues ", "strong"), *filtered, *named)
+        queue = self._sum(shown if isinstance(shown, Group) else Group("", (shown,)))[0] if shown else None
+        frozen = [Piece(keys.renamed(" frozen: p goes on "), "accented")] if self.is_frozen else []
+        said = queues.verdict(queue) if queue and queue.findings else ()
+        self._table.set_subtitle(*frozen, *([Piece(" "), *said, Piece(" ")] if said else []))
+
+    def _say_empty(self) -> None:
+        """What is urgent about the server, and which systems are here that rqtui does not speak: for these, where the
+        rows would be, or at the foot.
+        """
+        engine, words = self.session.engine, ""
+        if engine and engine.unspoken:
+            from rqtui.systems.by_sight import sentence
+
+            words = sentence(engine.unspoken)
+        urgent = [f"{finding.text}: {finding.remedy}" for finding in engine.warnings] if engine else []
+        is_alone = bool(words) and not self.session.refs
+        is_filtered = bool(self._terms and self.session.refs)
+        self._table.empty = words if is_alone and not is_filtered else keys.renamed(NO_MATCH if is_filtered else EMPTY)
+        foot = self.query_one("#unspoken", Static)
+        foot_words = "\n".join([*urgent, *([] if is_alone or not words else [words])])
+        foot.display = bool(foot_words)
+        if foot.display and str(foot.content) != foot_words:
+            foot.update(foot_words)
+
+    def show_happened(self) -> None:
+        """What the loops and this screen did lately."""
+        pane = self.query_one("#happened", Static)
+        if not pane.display:
+            return
+        text = recent.lines(self.session.happened(HAPPENED), pane.content_size.width)
+        if not text.is_same(self._text):
+            self._text = text
+            pane.update(text, layout=False)
+
+    def second_line(self, width: int) -> chrome.Sides:
+        """What all queues do together, and the sort; while the rows stand, what came and went since."""
+        found = sum(len(group.refs) for group in self._shown) if self.filter_text else None
+        left = chrome.totals(len(self.session.refs), self._rate, found)
+        since = self._since(None)
+        if since is None:
+            grouped = chrome.hint(keys.key("group"), "groups on" if self._is_grouped else "groups")
+            sort = chrome.hint(keys.key("sort"), f"sort: {self.sort}")
+            rights = (Content("   ").join([grouped, sort]), sort, Content())
+            return chrome.first_that_fits([(left, right) for right in rights], width)
+        age = formats.age((time.time() - self._frozen_s) * 1000)
+        ran = Content.assemble((f"in {age}  ", "$muted"), (f"+{since.came} −{since.went}", "b $accented"))
+        return left, ran
+
+    def _under_cursor(self) -> Ref | Group | None:
+        return self._by_id.get(str(self._table.cursor_id))
+
+    def ref(self) -> Ref | None:
+        """The queue under the cursor; none on a group."""
+        shown = self._under_cursor()
+        return shown if isinstance(shown, Ref) else None
+
+    def allows(self, verb: Verb) -> bool:
+        """There are no jobs here, only queues."""
+        return verb.scope != "job"
+
+    def target(self) -> Target:
+        """The queue under the cursor, for the verbs on queues."""
+        ref = self.ref()
+        return Target(ref, queue=self._known.get(ref) if ref else None)
+
+    def scope(self) -> tuple[Ref, ...]:
+        """The queue under the cursor, or those of the group."""
+        shown = self._under_cursor()
+        return shown.refs if isinstance(shown, Group) else (shown,) if shown else ()
+
+    def dim(self, is_dim: bool) -> None:
+        """The connection is lost, or back."""
+        self._table.dimmed = is_dim
+        for id in ("#happened", "#unspoken"):
+            self.query_one(id).set_class(is_dim, "-dimmed")
+
+    # -- the filter ---------------------------------------------------------------------------------------------------
+
+    def filtered(self, expression: str) -> None:
+        """Shows only the queues that fit."""
+        self._terms = _parsed(expression)
+        self.filter_text = expression
+        self._redraw()
+
+    def filter_typed(self, expression: str) -> None:
+        """As it is being typed; while it cannot be read, the rows stay as they are."""
+        try:
+            self._terms = _parsed(expression.strip())
+        except UsageError:
+            return
+        self._redraw()
+
+    # -- keys and events ------------------------------------------------------------------------------------------
+
+    def action_sort(self) -> None:
+        """The next sort."""
+        self.sort = queues.SORTS[(queues.SORTS.index(self.sort) + 1) % len(queues.SORTS)]
+        self._redraw()
+
+    def action_group(self) -> None:
+        """Groups the queues by the beginning of their names, or no more; the cursor stays with what it was on."""
+        shown = self._under_cursor()
+        self._is_grouped = not self._is_grouped
+        self._arrange()
+        self._redraw()
+        group = next((each for each in self._shown if isinstance(shown, Ref) and shown in each.refs), None)
+        if isinstance(shown, Group):
+            self._table.move_to(str(shown.refs[0]))
+        elif group and group.prefix and str(shown) not in self._by_id:
+            self._table.move_to(group.id)
+
+    def action_freeze(self) -> None:
+        """Lets the rows stand while the counters run, and back."""
+        self._before, self._frozen_s = dict(self._known), time.time()
+        super().action_freeze()
+        self._redraw()
+
+    def _redraw(self) -> None:
+        self._order()
+        self._draw()
+        self.host.show_header()
+        if len(self.session.refs) > AT_ONCE:
+            self.host.look_soon()  # others may be in sight now
+
+    def on_table_opened(self, _event: Table.Opened) -> None:
+        """Enter opens the board of a queue, and folds or unfolds a group."""
+        shown = self._under_cursor()
+        if isinstance(shown, Group):
+            self._unfolded ^= {shown.prefix}
+            self._redraw()
+        elif shown:
+            self.host.open_board(shown)
+
+    def on_table_moved(self, _event: Table.Moved) -> None:
+        """Other keys may apply to another queue."""
+        self._say()
+        self.host.show_keys()
+        if len(self.session.refs) > AT_ONCE:
+            self.host.look_soon()  # others may be in sight now
+
+
+def _parsed(expression: str) -> tuple[Term, ...]:
+    """The filter of queues; raises UsageError, also for a field, which only jobs have."""
+    from rqtui.engine import filters
+
+    made = filters.parse(expression)
+    field = next((term.field for term in made.terms if term.field), "")
+    if field:
+        raise UsageError(f"{field}: is for jobs; queues are filtered by name, system and verdict.")
+    return made.terms

@@ -1,0 +1,358 @@
+"""The view of workers: what each does and since when, and which jobs the silent ones still hold.
+
+It rides in the tick: of each queue in sight the list of workers and a page of what is reserved. Keys for jobs act on
+the jobs that the worker under the cursor holds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from textual.app import ComposeResult
+from textual.content import Content
+
+from rqtui.engine import filters
+from rqtui.errors import UsageError
+from rqtui.layout.layout import Ask
+from rqtui.model import Focus, Job, Queue, Ref, Snapshot, State
+from rqtui.reports import workers
+from rqtui.reports.workers import TROUBLED, Seat, Standing
+from rqtui.text import formats
+from rqtui.text.names import to_bytes
+from rqtui.text.pieces import Cell, Piece
+from rqtui.text.sanitise import safe
+from rqtui.tui import keys
+from rqtui.tui.format.rows import Column, Row
+from rqtui.tui.screens.report_view import sides
+from rqtui.tui.target import Target
+from rqtui.tui.view import View
+from rqtui.tui.widgets import chrome
+from rqtui.tui.widgets.table import Table
+
+if TYPE_CHECKING:
+    from rqtui.verbs import Verb
+
+_ORDERS: dict[str, Callable[[Seat], tuple[object, ...]]] = {
+    "trouble first": workers.rank,
+    "name": lambda seat: (seat.name, seat.ref.queue),
+    "longest held": lambda seat: (seat.since_ms or float("inf"), seat.name),
+    "last beat": lambda seat: (seat.worker.beat_ms if seat.worker else 0, seat.name),
+}
+SORTS = tuple(_ORDERS)
+ID_CELLS = 18
+MOST_ROWS = 500  # drawn at each tick, since their ages go on
+IN_TURN = 100  # queues that are counted in turn, of more than a screen is about
+_HUES = {
+    Standing.GONE: "state-dead",
+    Standing.LATE: "state-dead",
+    Standing.EXPIRED: "state-dead",
+    Standing.STOPPING: "state-reserved",
+    Standing.QUIET: "state-reserved",
+    Standing.UNSEEN: "muted",
+    Standing.RUNNING: "state-ready",
+    Standing.IDLE: "muted",
+}
+EMPTY = "no worker gives a sign of life, and nothing is reserved"
+
+
+class Workers(View):
+    """The workers of some queues; of all of them where none is named."""
+
+    NAME = "workers"
+    FILTER_HINT = "part of a worker, a host, a job or a queue; !term turns it round"
+    DEFAULT_CSS: ClassVar[str] = "Workers Table { height: 1fr; }"
+
+    def __init__(self, refs: tuple[Ref, ...] = ()) -> None:
+        super().__init__()
+        self.refs = self._named = refs
+        self.sort = SORTS[0]
+        self._expression, self._accepts = "", filters.parse("")
+        self._known: dict[Ref, Queue] = {}
+        self._asked: tuple[Ref, ...] = ()
+        self._asks: dict[Ref, tuple[Ask[Any], ...]] = {}
+        self._seats: tuple[Seat, ...] = ()
+        self._problems: tuple[str, ...] = ()
+        self._read_of: tuple[Ref, ...] | None = None
+        self._turn = 0
+        self._now_ms = 0
+
+    def compose_view(self) -> ComposeResult:
+        """The table."""
+        is_ascii = self.session.settings.is_ascii
+        yield Table(self._columns(), empty="looking …", id="workers", has_marks=False, ascii_only=is_ascii)
+
+    def on_mount(self) -> None:
+        """The keys go to the table."""
+        self.table.focus()
+
+    @property
+    def table(self) -> Table:
+        """The workers."""
+        return self.query_one("#workers", Table)
+
+    def _columns(self) -> Sequence[Column]:
+        queue = () if len(self.refs) == 1 else (Column("queue", "queue", 8, weight=1, drop=3, style="muted"),)
+        return (
+            Column("state", "state", 13),
+            Column("worker", "worker", 14, weight=2, style="strong"),
+            *queue,
+            Column("holds", "holds", 5, align="right", drop=4),
+            Column("job", "job", 12, weight=3, drop=2),
+            Column("id", "id", ID_CELLS, drop=6),
+            Column("since", "for", 6, align="right", style="muted"),
+            Column("left", "lease", 6, align="right", drop=5),
+            Column("beat", "beat", 6, align="right"),
+            Column("up", "up", 6, align="right", style="muted", drop=8),
+            Column("where", "pid @ host", 12, weight=1, style="muted", drop=7),
+        )
+
+    # -- what the app asks ----------------------------------------------------------------------------------------
+
+    def in_scope(self, refs: Sequence[Ref]) -> list[Ref]:
+        """The queues it is about."""
+        return [*self.refs] or list(refs)
+
+    def focus_wish(self, refs: list[Ref]) -> Focus:
+        """Counts, lists of workers and what is reserved; of more than a hundred queues those that are busy."""
+        scope, layouts = self.in_scope(refs), self.session.layouts
+        busy = frozenset(ref for ref, queue in self._known.items() if _is_busy(queue))
+        self._asked = workers.chosen(scope, layouts, busy)
+        others = [scope[(self._turn + step) % len(scope)] for step in range(min(IN_TURN, len(scope)))]
+        asks = workers.grouped(self._asks_of(ref) for ref in self._asked)
+        return Focus(tuple(dict.fromkeys([*self._asked, *others])), asks=asks)
+
+    def _asks_of(self, ref: Ref) -> tuple[Ask[Any], ...]:
+        """The same asks as before while they would send the same: so that an equal wish can be told."""
+        fresh = workers.asks(self.session.layouts[ref.layout], ref.queue, len(self._asked))
+        known = self._asks.get(ref, ())
+        if [ask.calls for ask in fresh] != [ask.calls for ask in known]:
+            self._asks[ref] = fresh
+        return self._asks.get(ref, ())
+
+    def show(self, snapshot: Snapshot) -> None:
+        """The workers of a new picture."""
+        if any(len(snapshot.answers.get(group, ())) != len(self._asked) for group in workers.GROUPS):
+            return  # a picture that was asked for by the view below, or before the queues were known
+        self._now_ms = snapshot.taken_ms
+        self._known.update((Ref(queue.layout, queue.name), queue) for queue in snapshot.queues)
+        if len(self.in_scope(self.session.refs)) > IN_TURN:
+            self._turn += IN_TURN
+        if not self.is_frozen or self._read_of != self.refs:  # of these there are no rows yet that could stand
+            self._read_of = self.refs
+            self._seats, self._problems = workers.read(self._asked, snapshot.answers, self._now_ms)
+        self._draw()
+
+    def _draw(self) -> None:
+        self.table.empty = self._sentence()
+        self.table.update([self._row(seat) for seat in self._shown()[:MOST_ROWS]])
+        about = safe(self.refs[0].queue) if len(self.refs) == 1 else f"{len(self.refs) or 'all'} queues"
+        wanted = [Piece(f"/{safe(self._expression)} ", "accented")] if self._expression else []
+        self.table.set_title(
+            Piece(" workers ", "strong"), Piece(f"of {formats.elide_middle(about, 32)} ", "muted"), *wanted
+        )
+        self.table.set_subtitle(*self._below())
+        self.host.show_header()
+        self.host.show_keys()
+
+    def _below(self) -> list[Piece]:
+        """What the frame says below: what could not be read, what was left out, what to press for the worst."""
+        words = [Piece("frozen: p", "accented")] if self.is_frozen else []
+        words += [Piece(safe(self._problems[0]), "critical")] if self._problems else []
+        able = [ref for ref in self.in_scope(self.session.refs) if self._keeps_workers(ref)]
+        if len(able) > len(self._asked):
+            words.append(Piece(f"{len(self._asked)} of {formats.count(len(able))} queues", "warning"))
+        if len(self._seats) > MOST_ROWS:
+            words.append(Piece(f"the first {MOST_ROWS}", "warning"))
+        if any(not seat.is_whole and seat.jobs for seat in self._seats):
+            words.append(Piece("of the leases that end first", "warning"))
+        seat = self.seat()
+        if seat is not None and seat.standing in TROUBLED and seat.jobs:
+            words.append(Piece(_help(seat, self._now_ms, self._may_change()), "critical"))
+        elif seat is not None and seat.worker is not None and self._may_change("quiet", seat.ref):
+            words.append(Piece(keys.renamed(": tells it to be quiet or to stop"), "muted"))
+        pieces = [piece for word in words for piece in (Piece(" · ", "muted"), word)][1:]
+        return [Piece(" "), *pieces, Piece(" ")] if pieces else []
+
+    def _may_change(self, verb: str = "release", ref: Ref | None = None) -> bool:
+        can = ref is None or self.session.layouts[ref.layout].can(verb)
+        return can and self.host.check_verb("L") is not False
+
+    def _sentence(self) -> str:
+        scope = self.in_scope(self.session.refs)
+        silent = sorted({ref.layout for ref in scope if not self._keeps_workers(ref)})
+        if self._expression and self._seats:
+            return f"no worker matches /{safe(self._expression)}: {keys.renamed('/ and Esc clear it')}"
+        if scope and not any(self._keeps_workers(ref) for ref in scope):
+            keep = "keeps" if len(silent) == 1 else "keep"
+            return f"{' and '.join(silent)} {keep} no names of workers: {keys.key('back')} goes back"
+        return EMPTY
+
+    def _keeps_workers(self, ref: Ref) -> bool:
+        return ref.layout in self.session.layouts and workers.keeps_workers(self.session.layouts[ref.layout])
+
+    def _shown(self) -> list[Seat]:
+        return sorted((seat for seat in self._seats if self._accepts(_as_job(seat))), key=_ORDERS[self.sort])
+
+    def _row(self, seat: Seat) -> Row:
+        now_ms, job, worker = self._now_ms, seat.job, seat.worker
+        hue = _HUES[seat.standing]
+        queue: tuple[Cell, ...] = () if len(self.refs) == 1 else (safe(seat.ref.queue),)
+        id = job.id if job else worker.job if worker else b""
+        cells = (
+            (Piece("● ", hue), Piece(seat.standing.value, hue if seat.standing in TROUBLED else "")),
+            safe(seat.name),
+            *queue,
+            Piece(formats.count(len(seat.jobs)), "state-reserved" if seat.jobs else "muted"),
+            safe(job.name) if job and job.name else Piece(formats.ZERO, "muted"),
+            formats.job_id(id, ID_CELLS) if id else Piece(formats.ZERO, "muted"),
+            formats.ZERO if seat.since_ms is None else formats.age(max(0, now_ms - seat.since_ms)),
+            _left(seat, now_ms),
+            _beat(seat, now_ms),
+            formats.age(now_ms - worker.started_ms) if worker and worker.started_ms else formats.ZERO,
+            _where(seat),
+        )
+        return Row(_id(seat), cells)
+
+    def second_line(self, width: int) -> chrome.Sides:
+        """How many workers there are, how many of them are in trouble, and what they hold."""
+        troubled = [seat for seat in self._seats if seat.standing in TROUBLED]
+        running = sum(seat.standing is Standing.RUNNING for seat in self._seats)
+        held = sum(len(seat.jobs) for seat in self._seats)
+        stuck = sum(len(seat.jobs) for seat in troubled)
+        number = len(self._seats)
+        left = Content.assemble(
+            (formats.numbered(number, "worker", 7), "b $strong"),
+            ("   running ", "$muted"),
+            (formats.count(running), "$state-ready" if running else "$data"),
+            ("   hold ", "$muted"),
+            (formats.count(held), "$state-reserved" if held else "$data"),
+            ("   silent ", "$muted"),
+            (formats.count(len(troubled)), "$state-dead" if troubled else "$data"),
+            (f" with {formats.numbered(stuck, 'job')}" if stuck else "", "$state-dead"),
+        )
+        return chrome.first_that_fits(sides(left, self.sort, bool(self.refs)), width)
+
+    def seat(self) -> Seat | None:
+        """The worker under the cursor."""
+        wanted = self.table.cursor_id
+        return next((seat for seat in self._seats if _id(seat) == wanted), None)
+
+    def target(self) -> Target:
+        """The jobs that the worker under the cursor holds, and the worker itself."""
+        seat = self.seat()
+        if seat is None:
+            ref = self.refs[0] if len(self.refs) == 1 else None
+            return Target(ref, queue=self._known.get(ref) if ref else None)
+        names = (seat.name,) if seat.worker is not None else ()
+        place = seat.jobs[0].place if seat.jobs else ""
+        state = State.RESERVED if seat.jobs else None
+        return Target(seat.ref, place, seat.jobs, queue=self._known.get(seat.ref), state=state, workers=names)
+
+    def begins(self, verb: Verb) -> bool:
+        """A verb on jobs is about those that the worker holds, and not about the worker."""
+        if verb.scope != "job":
+            return False
+        self.host.begin(verb, replace(self.target(), workers=()))
+        return True
+
+    def scope(self) -> tuple[Ref, ...]:
+        """From one side view to another the queues stay the same."""
+        return self.refs
+
+    def dim(self, is_dim: bool) -> None:
+        """The connection is lost, or back."""
+        self.table.dimmed = is_dim
+
+    # -- keys -----------------------------------------------------------------------------------------------------
+
+    def action_widen(self) -> None:
+        """All queues instead of those that it was opened with, and back."""
+        self.refs = self._named if not self.refs else ()
+        self._seats, self._asked = (), ()
+        self.table.reset()
+        self.table.set_columns(self._columns())
+        self._draw()
+        self.host.look_again()
+
+    def action_sort(self) -> None:
+        """The next sort."""
+        self.sort = SORTS[(SORTS.index(self.sort) + 1) % len(SORTS)]
+        self._draw()
+
+    def filtered(self, expression: str) -> None:
+        """Shows the workers that fit; the grammar is that of jobs."""
+        self._accepts, self._expression = filters.parse(expression), expression
+        self._draw()
+
+    def filter_typed(self, expression: str) -> None:
+        """At once, as far as it can be read."""
+        with contextlib.suppress(UsageError):
+            self.filtered(expression)
+
+    def on_table_moved(self, _event: Table.Moved) -> None:
+        """Other keys may apply to another worker."""
+        self.table.set_subtitle(*self._below())
+        self.host.show_keys()
+
+    def on_table_opened(self, _event: Table.Opened) -> None:
+        """Enter opens the job that it does."""
+        seat = self.seat()
+        if seat is None:
+            return
+        if seat.job is not None:
+            self.host.open_job(seat.ref, seat.job)
+        else:
+            self.host.say(f"{seat.name} holds no job.")
+
+
+def _is_busy(queue: Queue) -> bool:
+    """Whether somebody works on it, or did until lately."""
+    return bool(queue.count_in(State.RESERVED) or queue.workers or queue.counters.get("registered"))
+
+
+def _help(seat: Seat, now_ms: int, may_change: bool) -> str:
+    """What becomes of the jobs of a silent worker, and the keys that help."""
+    number = len(seat.jobs)
+    jobs = "its job" if number == 1 else f"its {number} jobs"
+    if not may_change:
+        return f"{jobs} wait for a reaper"
+    over = sum(job.deadline_ms is not None and job.deadline_ms < now_ms for job in seat.jobs)
+    return f"{jobs}: " + keys.renamed("L releases" + (f", > reaps {over}" if over else ""))
+
+
+def _id(seat: Seat) -> str:
+    return f"{seat.ref}\n{seat.name}"
+
+
+def _as_job(seat: Seat) -> Job:
+    """What the filter looks at."""
+    job, worker = seat.job, seat.worker
+    words = to_bytes(f"{seat.ref.queue} {seat.standing} {worker.host if worker else ''}")
+    id = job.id if job else worker.job if worker else b""
+    return Job(id, "", "", "", State.RESERVED, b"", name=job.name if job else "", worker=seat.name, body=words)
+
+
+def _left(seat: Seat, now_ms: int) -> Cell:
+    """What is left of the lease that ends first."""
+    ends = [job.deadline_ms for job in seat.jobs if job.deadline_ms is not None]
+    if not ends:
+        return Piece(formats.ZERO, "muted")
+    left_ms = min(ends) - now_ms
+    return Piece(formats.age(left_ms), "state-dead" if left_ms < 0 else "muted")
+
+
+def _beat(seat: Seat, now_ms: int) -> Cell:
+    if seat.worker is None:
+        return Piece("never", "muted")
+    is_silent = seat.standing in TROUBLED
+    return Piece(formats.age(max(0, now_ms - seat.worker.beat_ms)), "state-dead" if is_silent else "muted")
+
+
+def _where(seat: Seat) -> str:
+    worker = seat.worker
+    if worker is None or not (worker.pid or worker.host):
+        return formats.ZERO
+    return " @ ".join(safe(part) for part in (worker.pid, worker.host) if part)

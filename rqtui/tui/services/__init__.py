@@ -1,0 +1,1 @@
+"""What the app can do, an object each: changes, loops, profiles, navigation, the palette."""

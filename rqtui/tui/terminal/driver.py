@@ -1,0 +1,84 @@
+"""Driver: Textual's own for Linux, which here reads the keyboard when there is something to read.
+
+Textual 8.2 looks ten times a second whether a key was cut off in its middle, which is two thirds of what an app costs
+in which nothing happens. Here it does so only just after a key. Two faults of it are mended in passing: a byte that is
+no UTF-8 ended the app, and a standard input that has come to its end was read again and again for ever.
+"""
+
+from __future__ import annotations
+
+import codecs
+import os
+import select
+from typing import Any
+
+from textual._parser import ParseError
+from textual._xterm_parser import XTermParser
+from textual.app import App
+from textual.drivers.linux_driver import LinuxDriver
+
+from rqtui.tui.terminal.hooks import takes
+
+LOOK_S, LOOKS = 0.1, 5  # how often, after a key, it is asked whether what began with Escape goes on
+OF_AN_INSTANCE = ("fileno", "exit_event", "_debug")
+
+
+def fits(_app: App[Any]) -> bool:
+    """Whether Textual's driver reads the keyboard as it did when this one was written."""
+    return (
+        takes(LinuxDriver.run_input_thread)
+        and takes(LinuxDriver.disable_input)
+        and takes(LinuxDriver.process_message, "message")
+        and takes(XTermParser, "debug")
+        and takes(XTermParser.feed, "data")
+        and takes(XTermParser.tick)
+    )
+
+
+def install(app: App[Any]) -> None:
+    """Lets the app read by this driver, unless another was asked for."""
+    if app.driver_class is LinuxDriver:
+        app.driver_class = QuietDriver
+
+
+class QuietDriver(LinuxDriver):
+    """A terminal on standard input and output."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._woken, self._wakes = os.pipe()
+
+    def disable_input(self) -> None:
+        """Stops reading: at the end, or while another program has the terminal."""
+        os.write(self._wakes, b".")
+        super().disable_input()
+
+    def run_input_thread(self) -> None:
+        """Reads keys until the input is disabled; runs on a thread of its own."""
+        if not all(hasattr(self, name) for name in OF_AN_INSTANCE):
+            super().run_input_thread()
+            return
+        parser = XTermParser(self._debug)
+        decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        watched, looks = [self.fileno, self._woken], 0
+        while not self.exit_event.is_set():
+            ready, _, _ = select.select(watched, (), (), LOOK_S if looks else None)
+            looks = LOOKS if ready else looks - 1
+            if self._woken in ready:
+                os.read(self._woken, 64)
+            if self.fileno in ready:
+                raw = os.read(self.fileno, 4096)
+                if not raw:
+                    watched = [self._woken]
+                elif text := decode(raw):
+                    self._process(parser.feed(text))
+            self._process(parser.tick())
+        try:
+            for _ in parser.feed(""):
+                pass
+        except (EOFError, ParseError):
+            pass
+
+    def _process(self, events: Any) -> None:
+        for event in events:
+            self.process_message(event)

@@ -1,0 +1,1 @@
+"""The widgets: tables, lines, dialogs, help. They know no Redis and no app."""

@@ -1,0 +1,72 @@
+"""Pages and sentences of the screen that are made from the tables: help, questions, the demo."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from textual.content import Content
+
+from rqtui.text import formats
+from rqtui.tui import keys
+from rqtui.tui.widgets.keypage import Group, Line
+
+if TYPE_CHECKING:
+    from rqtui.scenarios.scenario import Scenario
+    from rqtui.verbs import Verb
+
+_TEXT = 60  # cells for what stands beside it, so that it fits on 80
+
+
+def key_groups(view: str, controls: Iterable[keys.Control] = (), *, may_change: bool = True) -> list[Group]:
+    """Every key from the tables: those of this screen, changes, those of every screen, the demo's, other screens'."""
+    controls = tuple(controls)
+    looks = keys.looks(with_demo=bool(controls))
+    here = [look for look in looks if view in look.screens]
+    everywhere = [look for look in looks if not look.screens]
+    elsewhere: dict[str, list[keys.Look]] = {}
+    for look in looks:
+        if look.screens and view not in look.screens:
+            elsewhere.setdefault(look.screens[0], []).append(look)
+    verbs = tuple(_verb_line(verb) for key in keys.VERB_KEYS for verb in keys.verbs_of(key))
+    groups = [
+        Group("On this screen", tuple(_look_line(look) for look in here)),
+        Group("Changing: UPPERCASE" + ("" if may_change else ", off now (read-only)"), verbs),
+        Group("Everywhere: lowercase looks", tuple(_look_line(look) for look in everywhere)),
+        Group(
+            "The demo: digits and signs act on its workers, not on the queue",
+            tuple(Line(control.key, formats.fit(control.label, 14), control.text) for control in controls),
+        ),
+        *(Group(f"On {name}", tuple(_look_line(look, name) for look in there)) for name, there in elsewhere.items()),
+    ]
+    return [group for group in groups if group.lines]
+
+
+def _look_line(look: keys.Look, on: str = "") -> Line:
+    also = " and ".join(screen for screen in look.screens if screen != on) if on else ""
+    signs = keys.spelled(keys.shown(keys.keys_of(look)))
+    return Line(signs, look.help, f"also on {also}" if also else "", look.id)
+
+
+def _verb_line(verb: Verb) -> Line:
+    takes = ", ".join(verb.takes) or f"the {verb.scope}"
+    more = takes + (" · asks first" if verb.danger else "")
+    return Line(keys.key(verb.key), formats.fit(verb.label, 14), more, verb.name)
+
+
+def _hanging(key: str, text: str) -> list[Content]:
+    """A key and its text, wrapped beside it."""
+    labels = (key, *[""] * len(text))
+    lines = zip(labels, formats.wrap(text, _TEXT), strict=False)
+    return [Content.assemble((formats.fit(label, 9), "b $accented"), line) for label, line in lines]
+
+
+def demo_page(story: Scenario, url: str) -> Content:
+    """What to try in a scenario, and what to watch."""
+    lines = [Content.styled(line, "$strong") for line in formats.wrap(story.summary, 9 + _TEXT)]
+    lines += [Content(), Content.styled("try", "b $strong")]
+    lines += [line for signs, text in story.tries for line in _hanging(keys.renamed(signs), keys.renamed(text))]
+    lines += [Content(), Content.styled("watch", "b $strong")]
+    lines += [line for text in story.watch for line in _hanging("", text)]
+    lines += [Content(), Content.styled(f"The Redis of this demo: redis-cli -u {url}", "$muted")]
+    return Content("\n").join(lines)

@@ -1,0 +1,122 @@
+"""`rqtui bench` in a tiny form prints every line; no test looks at how fast anything is."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from benchmarks.own import bench
+from benchmarks.own.line import Line
+from rqtui.errors import UsageError
+
+ENGINE = (
+    "server CPU per lifecycle, one by one",
+    "  against bare scripts, one by one",
+    "server CPU per lifecycle, in batches of 50",
+    "  against bare scripts, in batches of 50",
+    "memory per waiting job",
+    "put → running on an idle queue, median",
+    "drain of no-op jobs, one process",
+    "bulk put, 1000 per call",
+    "round trips per tick, 1 queue",
+    "dramatiq",
+    "BullMQ",
+)
+
+
+def test_every_measurement_of_the_engine_prints_its_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert bench("engine", scale=0.01) == 0
+    out = capsys.readouterr().out
+    for name in ENGINE:
+        assert f"\n{name}" in out
+    heading = out.splitlines()[0]
+    assert "cores" in heading
+    assert "Python" in heading
+    assert "redis " in heading
+
+
+def test_the_same_as_json_with_machine_and_versions(capsys: pytest.CaptureFixture[str]) -> None:
+    assert bench("engine", as_json=True, scale=0.01) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {"cpu", "cores", "python", "packages", "server"} <= set(found["machine"])
+    names = [line["name"] for line in found["results"]]
+    assert all(any(name.startswith(expected) for name in names) for expected in ENGINE)
+    trips = [line["value"] for line in found["results"] if line["name"].startswith("round trips per tick")]
+    assert trips == [1, 1]
+
+
+def test_a_server_that_cannot_say_what_it_spent_makes_a_line_that_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert bench("engine", as_json=True, server="fake", scale=0.005) == 0
+    found = json.loads(capsys.readouterr().out)
+    memory = next(line for line in found["results"] if line["name"].startswith("memory"))
+    assert memory["value"] is None
+    assert "not measured" in memory["note"]
+
+
+SCREEN = (
+    "rqtui --version",
+    "completion",
+    "first paint of an empty Textual app",
+    "the screen at rest",
+    "50 queues at rest",
+    "  memory after",
+    "  to the terminal per refresh",
+    "page change among 10000 jobs",
+    "from a key to its paint, median",
+    "from a key to its paint on a link of 200 ms",
+    "the board of a busy queue",
+)
+
+
+@pytest.mark.matrix
+def test_the_screen_is_measured_in_every_line_that_is_promised(capsys: pytest.CaptureFixture[str]) -> None:
+    assert bench("screen", scale=0.01) == 0
+    out = capsys.readouterr().out
+    for name in SCREEN:
+        [line] = [line for line in out.splitlines() if line.startswith(name)]
+        assert "—" not in line, line
+
+
+LAYOUTS = (
+    "dispatcher: dispatch",
+    "redisched: requeue",
+    "timeout_sets: clean",
+    "safe_pop: reap",
+    "orizuru: reap",
+)
+
+
+def test_every_loop_is_measured_beside_its_original_and_moves_every_job(capsys: pytest.CaptureFixture[str]) -> None:
+    assert bench("layouts", as_json=True, scale=0.002) == 0
+    found = json.loads(capsys.readouterr().out)
+    lines = {line["name"]: line for line in found["results"]}
+    for name in LAYOUTS:
+        assert lines[f"{name}: rqtui"]["note"] == "200 jobs, 3 times"
+        assert " of " not in lines[f"{name}: the original"]["note"].partition(",")[0]
+        assert lines[f"{name}: the original"]["value"] > 0
+    longest = [line for line in found["results"] if "longest call" in line["name"] and line["target"]]
+    assert len(longest) == len(LAYOUTS) + 2  # the loops, counting and a page
+    assert all(line["met"] is not None for line in longest)
+    assert any(line["name"].startswith("safe_pop: counting 2000 entries") for line in longest)
+
+
+def test_without_a_slow_log_the_longest_call_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert bench("layouts", as_json=True, server="fake", scale=0.0002) == 0
+    found = json.loads(capsys.readouterr().out)
+    longest = [line for line in found["results"] if "longest call" in line["name"]]
+    assert longest
+    assert all(line["value"] is None and "no slow log" in line["note"] for line in longest)
+
+
+def test_something_else_cannot_be_measured() -> None:
+    with pytest.raises(UsageError, match="engine, screen, layouts"):
+        bench("weather")
+
+
+def test_a_figure_is_met_or_missed_in_the_direction_of_its_target() -> None:
+    assert Line("", 1.4, target="≤ 1.5").is_met is True
+    assert Line("", 1.6, target="≤ 1.5").is_met is False
+    assert Line("", 70_000.0, target="≥ 60000").is_met is True
+    assert Line("", None, target="≥ 60000").is_met is None
+    assert Line("", 3.0).is_met is None

@@ -1,0 +1,114 @@
+"""`rqtui demo` without a screen: on every server, as words and as JSON, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from rqtui.cli.demo import list_scenarios
+from rqtui.cli.demo import play as demo
+from rqtui.connection.embedded import embedded
+from rqtui.errors import UsageError
+
+FIELDS = {"scenario", "layout", "seed", "server", "elapsed_ms", "put", "done", "jobs_s", "lost", "queues", "findings"}
+BRIEF = ("delays", "onboarding", "consumers", "latecomer", "poison", "rush", "outage")  # `timeouts` plays to its end
+
+
+@pytest.fixture(
+    params=["auto", *(pytest.param(kind, marks=pytest.mark.matrix) for kind in ("system", "wheel", "fake"))]
+)
+def server(request: pytest.FixtureRequest) -> str:
+    """The server that a demo takes by itself, and each kind; skipped where it is not installed."""
+    kind = str(request.param)
+    try:
+        embedded(kind).stop()
+    except UsageError as error:
+        pytest.skip(str(error))
+    return kind
+
+
+@pytest.mark.parametrize("scenario", BRIEF)
+def test_the_demo_plays_headless_on_every_server(
+    server: str, scenario: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for seconds in (1.5, 15.0, 60.0):  # a machine that is busy with other tests may have no job done after the first
+        assert demo(scenario, seed=3, server=server, headless=True, seconds=seconds, as_json=True) == 0
+        out, err = capsys.readouterr()
+        found = json.loads(out)
+        if found["done"] and found["put"] >= 40:
+            break
+    assert set(found) >= FIELDS
+    assert found["findings"] == []
+    assert found["lost"] == 0
+    assert found["put"] >= 40
+    assert found["done"] >= 1
+    assert found["server"]["url"] in err
+    assert found["server"]["title"].split()[0] in err
+
+
+def test_the_demo_says_in_words_what_happened(capsys: pytest.CaptureFixture[str]) -> None:
+    assert demo("poison", headless=True, seconds=1) == 0
+    out, err = capsys.readouterr()
+    assert "jobs put" in out
+    assert "none lost" in out
+    assert "orders" in out
+    assert err.count("\n") == 2
+    assert "redis-cli -u redis://127.0.0.1:" in err
+
+
+def test_the_demo_says_how_every_job_of_another_system_is_accounted_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert demo(headless=True, seconds=3) == 0
+    out, err = capsys.readouterr()
+    assert err.splitlines()[-1].startswith("delays: ")
+    put = int(out.split(" jobs put")[0])
+    [line] = [line for line in out.splitlines() if line.startswith("check: ")]
+    parts = [int(part.split()[0]) for part in line.removeprefix("check: ").partition(" put are ")[2].split(" + ")]
+    assert sum(parts) == put
+    assert "per second" in out
+    assert "dispatched by rqtui" in out
+    assert "jobs lost with them: this system keeps no lease" in out
+
+
+@pytest.mark.matrix
+@pytest.mark.timeout(200)
+def test_timeouts_prints_items_per_second_and_ends_with_all_of_them_done(capsys: pytest.CaptureFixture[str]) -> None:
+    assert demo("timeouts", headless=True) == 0
+    out, err = capsys.readouterr()
+    assert "to its end" in err
+    assert out.startswith("10 000 jobs put, 10 000 done in ")
+    assert " per second" in out.splitlines()[0]
+    assert "todos 0  in_progress 0  done 10000" in out
+
+
+def test_the_same_seed_prints_the_same_jobs(capsys: pytest.CaptureFixture[str]) -> None:
+    found = []
+    for _ in range(2):
+        demo("poison", seed=11, headless=True, seconds=1, as_json=True)
+        found.append(json.loads(capsys.readouterr().out))
+    assert found[0]["digest"] == found[1]["digest"]
+    assert found[0]["put"] == found[1]["put"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"scenario": "chaos"}, {"server": "cloud"}, {"seconds": 0.0}, {"seconds": float("nan")}, {"seed": -1}],
+    ids=str,
+)
+def test_what_makes_no_sense_is_refused_in_a_sentence(wrong: dict[str, object]) -> None:
+    with pytest.raises(UsageError):
+        demo(headless=True, **wrong)  # type: ignore[arg-type]
+
+
+def test_without_a_terminal_the_screen_is_refused_before_a_server_starts() -> None:
+    with pytest.raises(UsageError, match="--headless"):
+        demo("delays")
+
+
+def test_the_scenarios_are_listed_with_what_to_try(capsys: pytest.CaptureFixture[str]) -> None:
+    assert list_scenarios() == 0
+    words = capsys.readouterr().out
+    assert list_scenarios(as_json=True) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert [story["scenario"] for story in listed] == [*BRIEF[:2], "timeouts", *BRIEF[2:]]
+    assert all(story["scenario"] in words and story["try"] and story["watch"] for story in listed)

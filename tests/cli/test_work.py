@@ -1,0 +1,264 @@
+"""A command per job: what it is given, what its exit code means, and when it is ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from proxy import Proxy
+from redis import Redis
+from waiting import wait_until
+
+from rqtui.client.queue import Queue
+from rqtui.client.subprocess_worker import Ran, work
+from rqtui.errors import UsageError
+
+
+@pytest.fixture
+def queue(client: Redis, url: str) -> Iterator[Queue]:
+    with Queue("mail", url) as made:
+        yield made
+
+
+def python(code: str) -> list[str]:
+    """A command that runs `code`."""
+    return [sys.executable, "-S", "-c", code]
+
+
+def counts(queue: Queue) -> dict[str, int]:
+    places = ("scheduled", "ready", "reserved", "done", "dead")
+    return {place: count for place, count in queue.counts().items() if place in places and count}
+
+
+def errors(client: Redis, id: str) -> list[str]:
+    return [error for *_, error in json.loads(client.hget("rqtui:{mail}:errors", id) or b"[]")]
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z" if Path("/proc").exists() else True
+
+
+@pytest.fixture
+def background() -> Iterator[Any]:
+    """`background(queue, command, …)` runs `work` in a thread; `.stop` ends it, `.result()` are its counts."""
+    with ThreadPoolExecutor() as pool:
+        stops: list[threading.Event] = []
+
+        def start(
+            queue: Queue, command: list[str], **options: Any
+        ) -> tuple[Future[Mapping[str, int]], threading.Event]:
+            stop = threading.Event()
+            stops.append(stop)
+            return pool.submit(work, queue, command, stop=stop, **options), stop
+
+        yield start
+        for stop in stops:
+            stop.set()
+
+
+def test_a_command_gets_the_body_on_its_input_and_the_rest_in_its_environment(queue: Queue, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    queue.put({"to": "ä"}, id="welcome:42")
+    code = (
+        "import os,sys; open(sys.argv[1],'wb').write(sys.stdin.buffer.read()+b'|'+"
+        "'|'.join(os.environ['RQTUI_'+n] for n in ('QUEUE','ID','ATTEMPT')).encode())"
+    )
+    assert work(queue, [*python(code), str(out)], burst=True) == {"acked": 1}
+    assert out.read_bytes() == '{"to":"ä"}|mail|welcome:42|1'.encode()
+    assert counts(queue) == {}
+
+
+def test_the_arguments_never_pass_a_shell(queue: Queue, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    queue.put(1)
+    work(
+        queue, [*python("import sys; open(sys.argv[1],'w').write(sys.argv[2])"), str(out), "$(id); `id` *"], burst=True
+    )
+    assert out.read_text() == "$(id); `id` *"
+
+
+@pytest.mark.parametrize(
+    ("code", "outcome", "place"),
+    [
+        ("pass", "acked", {}),
+        ("raise SystemExit(75)", "released", {"ready": 1}),
+        ("raise SystemExit(3)", "rejected", {"scheduled": 1}),
+    ],
+)
+def test_the_exit_code_decides(queue: Queue, code: str, outcome: str, place: dict[str, int]) -> None:
+    queue.put(1)
+    runs: list[Ran] = []
+    assert work(queue, python(code), max_jobs=1, report=runs.append) == {outcome: 1}
+    assert counts(queue) == place
+    [ran] = runs
+    assert (ran.outcome, ran.attempt) == (outcome, 1)
+
+
+def test_a_failure_is_recorded_with_the_end_of_standard_error(queue: Queue, client: Redis) -> None:
+    queue.put(1, id="a")
+    work(queue, python("import sys; sys.stderr.write('x'*9000+'\\nno such mailbox\\n'); sys.exit(4)"), max_jobs=1)
+    [error] = errors(client, "a")
+    assert len(error) <= 2000
+    assert error.endswith("no such mailbox")
+    queue.put(1, id="b")
+    queue.promote("a")
+    work(queue, python("import os; os.kill(os.getpid(), 11)"), max_jobs=2)
+    assert errors(client, "b") == ["ended by SIGSEGV"]
+
+
+def test_a_command_may_ignore_a_large_body_or_close_its_errors(queue: Queue) -> None:
+    queue.put(b"x" * 3_000_000)
+    queue.put(b"y" * 3_000_000)
+    assert work(queue, python("import os; os.close(2)"), burst=True) == {"acked": 2}
+
+
+def test_a_child_that_outlives_its_command_does_not_hold_it_up(queue: Queue, tmp_path: Path) -> None:
+    queue.put(1)
+    file = tmp_path / "pid"
+    code = (
+        "import subprocess,sys; child = subprocess.Popen([sys.executable,'-S','-c','import time; time.sleep(100)'])\n"
+        "open(sys.argv[1],'w').write(str(child.pid))"
+    )
+    assert work(queue, [*python(code), str(file)], burst=True) == {"acked": 1}
+    os.kill(int(file.read_text()), signal.SIGKILL)  # it lives
+
+
+def test_many_commands_run_at_once_and_no_more_than_allowed(queue: Queue, tmp_path: Path) -> None:
+    queue.put_many(range(6))
+    most = 0
+    code = (  # each of the first waits until there are three of them
+        "import os,sys,time; here = sys.argv[1]; open(f'{here}/{os.getpid()}', 'w').close()\n"
+        "while len(os.listdir(here)) < 3: time.sleep(0.01)"
+    )
+    here = tmp_path / "running"
+    here.mkdir()
+
+    def report(_ran: Ran) -> None:
+        nonlocal most
+        most = max(most, queue.counts()["reserved"])
+
+    command = [*python(code), str(here)]
+    assert work(queue, command, concurrency=3, burst=True, report=report) == {"acked": 6}
+    assert most <= 3
+
+
+def test_it_ends_after_so_many_jobs(queue: Queue) -> None:
+    queue.put_many(range(5))
+    assert work(queue, ["true"], max_jobs=2) == {"acked": 2}
+    assert counts(queue) == {"ready": 3}
+
+
+def test_the_lease_is_extended_while_a_command_runs(
+    queue: Queue, client: Redis, tmp_path: Path, background: Any
+) -> None:
+    queue.put(1)
+    ended = tmp_path / "ended"
+    running, _stop = background(queue, [*python(UNTIL), str(ended)], ttr_ms=3000, max_jobs=1)
+    for _ in range(2):
+        until_ms = wait_until(lambda: client.zrange(RESERVED, 0, -1, withscores=True))
+        wait_until(lambda before=until_ms: client.zrange(RESERVED, 0, -1, withscores=True) != before, what="longer")
+    ended.touch()
+    assert running.result(30) == {"acked": 1}
+    queue._run("reap", {"limit": 10})
+    assert client.hget("rqtui:{mail}:meta", "expired") is None
+
+
+RESERVED = "rqtui:{mail}:reserved"
+UNTIL = "import os,sys,time\nwhile not os.path.exists(sys.argv[1]): time.sleep(0.01)"
+PID = "import os,sys,time; open(sys.argv[1],'w').write(str(os.getpid())); time.sleep(60)"
+
+
+@pytest.mark.parametrize(("verb", "outcome", "place"), [("kill", "lost", "dead"), ("cancel", "cancelled", "dead")])
+def test_a_command_whose_lease_is_lost_or_cancelled_is_ended(
+    queue: Queue, background: Any, tmp_path: Path, verb: str, outcome: str, place: str
+) -> None:
+    file = tmp_path / "pid"
+    queue.put(1, id="a")
+    running, _stop = background(queue, [*python(PID), str(file)], ttr_ms=300, max_jobs=1)
+    pid = int(wait_until(lambda: file.exists() and file.read_text(), 10))
+    assert (queue.kill("a", force=True) if verb == "kill" else queue.cancel("a")) in ("moved", "asked")
+    assert running.result(10) == {outcome: 1}
+    assert not alive(pid)
+    assert counts(queue) == {place: 1}
+
+
+def test_a_command_that_ignores_sigterm_is_killed(
+    queue: Queue, background: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rqtui.client.subprocess_worker.TERM_S", 0.3)
+    file = tmp_path / "pid"
+    queue.put(1, id="a")
+    code = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + PID
+    running, _stop = background(queue, [*python(code), str(file)], ttr_ms=300, max_jobs=1)
+    pid = int(wait_until(lambda: file.exists() and file.read_text(), 10))
+    queue.kill("a", force=True)
+    assert running.result(10) == {"lost": 1}
+    assert not alive(pid)
+
+
+def test_a_stop_lets_a_command_finish(queue: Queue, background: Any, tmp_path: Path) -> None:
+    file = tmp_path / "pid"
+    queue.put_many(range(3))
+    running, stop = background(queue, [*python(PID.replace("60", "0.7")), str(file)])
+    wait_until(file.exists, 10)
+    stop.set()
+    assert running.result(10) == {"acked": 1}
+    assert counts(queue) == {"ready": 2}
+
+
+def test_a_command_that_does_not_finish_in_time_is_ended_and_its_job_released(
+    queue: Queue, background: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rqtui.client.subprocess_worker.FINISH_S", 0.3)
+    file = tmp_path / "pid"
+    queue.put(1)
+    running, stop = background(queue, [*python(PID), str(file)])
+    pid = int(wait_until(lambda: file.exists() and file.read_text(), 10))
+    stop.set()
+    assert running.result(10) == {"released": 1}
+    assert not alive(pid)
+    [job] = queue.reserve()
+    assert job.attempt == 1
+
+
+def test_an_outcome_that_redis_could_not_be_told_is_told_later(
+    client: Redis, url: str, tmp_path: Path, background: Any
+) -> None:
+    with Queue("mail", url) as direct, Proxy(url) as proxy, Queue("mail", proxy.url) as queue:
+        direct.put(1, id="a")
+        ended = tmp_path / "ended"
+        ran: list[Ran] = []
+        running, stop = background(queue, [*python(UNTIL), str(ended)], report=ran.append)
+        wait_until(lambda: direct.counts()["reserved"], 5)
+        proxy.refuse()
+        ended.touch()
+        wait_until(lambda: [each.outcome for each in ran] == ["unsettled"], what="its outcome could not be told")
+        proxy.listen()
+        wait_until(lambda: direct.counts()["acked"] == 1, 10)
+        stop.set()
+        assert running.result(10) == {"unsettled": 1}
+
+
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [([], {}), (["no-such-command-here"], {}), (["true"], {"concurrency": 0}), (["true"], {"max_jobs": 0})],
+)
+def test_what_makes_no_sense_is_refused_before_anything_is_taken(
+    queue: Queue, command: list[str], options: Any
+) -> None:
+    queue.put(1)
+    with pytest.raises(UsageError):
+        work(queue, command, **options)
+    assert counts(queue) == {"ready": 1}

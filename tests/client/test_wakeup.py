@@ -1,0 +1,433 @@
+"""Waiting without polling: who is woken, when, and what an idle fleet costs.
+
+Nothing here is timed: what was woken is told from what was asked of Redis, and what would wake a consumer by itself is
+put so far away (`for_ever`) that it cannot have been that.
+"""
+
+from __future__ import annotations
+
+import math
+import selectors
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from fakeredis import FakeRedis
+from keyspace import age
+from proxy import Proxy
+from redis import Redis
+from versions import is_older
+from waiting import wait_until
+
+from rqtui.client import wakeup as bells
+from rqtui.client.queue import Queue
+from rqtui.client.wakeup import Doorbell, Woken
+from rqtui.connection.connect import connect
+from rqtui.errors import Denied, Unreachable
+
+WAKE = "rqtui:{mail}:wake"
+HOUR_S, HOUR_MS = 3600.0, 3_600_000
+
+
+@pytest.fixture
+def queue(client: Redis, url: str) -> Iterator[Queue]:
+    with Queue("mail", url) as made:
+        yield made
+
+
+@contextmanager
+def consuming(url: str, count: int, seen: Callable[[Any], None], **options: Any) -> Iterator[None]:
+    """`count` consumers in threads of their own, which have gone through their first trip."""
+    stop = threading.Event()
+
+    def consume() -> None:
+        with Queue("mail", url) as queue:
+            for job in queue.consume(stop=stop, **options):
+                with job:
+                    seen(job)
+
+    threads = [threading.Thread(target=consume) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join(15)
+
+
+def blocked(client: Redis, count: int) -> None:
+    wait_until(lambda: client.info("clients")["blocked_clients"] >= count, 20, f"{count} blocked consumers")
+
+
+def calls(client: Redis, *names: str) -> int:
+    """How often Redis was asked these commands; without names, to run a script."""
+    stats = client.info("commandstats")
+    return sum(stats.get(f"cmdstat_{name}", {"calls": 0})["calls"] for name in names or ("evalsha", "eval"))
+
+
+def now_ms(client: Redis) -> float:
+    """The time of the server, by which jobs fall due."""
+    seconds, micros = client.time()
+    return seconds * 1000 + micros / 1000
+
+
+@pytest.fixture
+def for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Redis never lets go by itself, so that a consumer without a cause waits until the deadline of its test."""
+    monkeypatch.setattr("rqtui.client.wakeup.BLOCK_S", HOUR_S)
+    monkeypatch.setattr("rqtui.client.consumer.BLOCK_S", HOUR_S)
+
+
+@contextmanager
+def bell(client: Redis) -> Iterator[Doorbell]:
+    made = Doorbell(client, WAKE)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+# The doorbell
+
+
+def test_the_marker_ends_a_wait_and_is_taken(client: Redis) -> None:
+    with bell(client) as waiter:
+        client.zadd(WAKE, {"wake": 0})
+        assert waiter.wait(None) is Woken.MARKER
+        assert client.exists(WAKE) == 0
+
+
+def test_a_marker_set_later_ends_a_wait_that_asks_once(client: Redis, for_ever: None) -> None:
+    before = calls(client, "bzpopmin")
+    with bell(client) as waiter:
+        later = threading.Timer(0.1, lambda: client.zadd(WAKE, {"wake": 0}))
+        later.start()
+        assert waiter.wait(None) is Woken.MARKER
+        later.join()
+    assert calls(client, "bzpopmin") - before == 1
+
+
+class Clock:
+    """The time as a Doorbell sees it: it passes only while somebody waits, and a selector fills up milliseconds."""
+
+    def __init__(self) -> None:
+        self.now_s = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+    def selector(self) -> Any:
+        clock = self
+
+        class Selector(selectors.DefaultSelector):  # type: ignore[misc, valid-type]
+            def select(self, timeout: float | None = None) -> Any:
+                found = super().select(0)
+                if not found:
+                    assert timeout is not None
+                    clock.now_s += math.ceil(timeout * 1e3) * 1e-3  # as selectors.EpollSelector does
+                return found
+
+        return Selector()
+
+
+def test_a_local_timer_is_on_time_to_the_millisecond(client: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr(bells, "time", clock)
+    monkeypatch.setattr(
+        bells, "selectors", SimpleNamespace(DefaultSelector=clock.selector, EVENT_READ=selectors.EVENT_READ)
+    )
+    with bell(client) as waiter:
+        for timer_s in (0.05, 0.0501, 0.0509999, 0.0061, 0.0052, 1.0007, 9.99):
+            began_s = clock.now_s
+            assert waiter.wait(timer_s) is Woken.TIMER
+            assert abs(clock.now_s - began_s - timer_s) < 1e-6
+
+
+def test_withdrawing_leaves_nobody_blocked_and_no_reply_behind(client: Redis) -> None:
+    with bell(client) as waiter:
+        for timer_s in (0.01, 0.02, 0.0061, 0.03):
+            assert waiter.wait(timer_s) is Woken.TIMER
+            waiter.withdraw()
+            assert client.info("clients")["blocked_clients"] == 0
+        client.zadd(WAKE, {"wake": 0})
+        assert waiter.wait(1) is Woken.MARKER
+
+
+def test_a_marker_taken_while_withdrawing_is_put_back(client: Redis) -> None:
+    with bell(client) as waiter:
+        assert waiter.wait(0.02) is Woken.TIMER
+        client.zadd(WAKE, {"wake": 0})  # Redis hands it to the waiter, which has already given up
+        assert client.exists(WAKE) == 0
+        waiter.withdraw()
+        assert client.exists(WAKE) == 1
+
+
+def test_an_interrupt_and_an_event_end_a_wait(client: Redis) -> None:
+    with bell(client) as waiter:
+        threading.Timer(0.05, waiter.interrupt).start()
+        assert waiter.wait(None) is Woken.INTERRUPTED
+        waiter.withdraw()
+        stop = threading.Event()
+        threading.Timer(0.05, stop.set).start()
+        assert waiter.wait(None, stop) is Woken.INTERRUPTED
+        waiter.withdraw()
+        assert waiter.pause(5, stop)
+        assert not waiter.pause(0.01)
+    waiter.interrupt()  # too late, and harmless
+
+
+def test_redis_lets_go_by_itself_after_its_time(client: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rqtui.client.wakeup.BLOCK_S", 0.1)
+    with bell(client) as waiter:
+        assert waiter.wait(None) is Woken.NOTHING
+
+
+def test_a_wait_on_a_server_that_goes_away_is_unreachable(client: Redis, url: str) -> None:
+    with Proxy(url) as proxy, connect(proxy.url) as through, bell(through) as waiter:
+        threading.Timer(0.1, proxy.refuse).start()
+        with pytest.raises(Unreachable):
+            waiter.wait(None)
+        with pytest.raises(Unreachable):
+            waiter.wait(None)
+        proxy.listen()
+        client.zadd(WAKE, {"wake": 0})
+        assert waiter.wait(None) is Woken.MARKER
+
+
+def test_closing_the_client_in_another_thread_is_an_error_not_a_hang(client: Redis, url: str) -> None:
+    with connect(url) as theirs, bell(theirs) as waiter:
+        assert waiter.wait(0.02) is Woken.TIMER
+        theirs.connection_pool.disconnect()
+        with pytest.raises(Unreachable, match="closed"):
+            waiter.withdraw()
+
+
+@pytest.fixture
+def restricted(client: Redis, url: str) -> Iterator[Callable[..., str]]:
+    """`restricted("-client|unblock")` is a URL whose user may do anything but that."""
+
+    def made(*rules: str) -> str:
+        client.execute_command("ACL", "SETUSER", "worker", "on", ">secret", "~*", "&*", "+@all", *rules)
+        return url.replace("redis://", "redis://worker:secret@")
+
+    yield made
+    client.execute_command("ACL", "DELUSER", "worker")
+
+
+@pytest.mark.parametrize("rule", ["-client|unblock", "-client|id"])
+def test_where_nobody_may_be_unblocked_the_server_keeps_the_time(
+    restricted: Callable[..., str], client: Redis, for_ever: None, rule: str
+) -> None:
+    if is_older(client, 7):
+        pytest.skip("an ACL can deny a subcommand alone from Redis 7 on")
+    with Queue("mail", restricted(rule)) as queue:
+        due_ms = now_ms(client) + 300
+        queue.put("soon", delay="300ms")
+        for job in queue.consume():
+            with job:
+                assert now_ms(client) >= due_ms
+                break
+        assert queue.counts()["acked"] == 1
+
+
+def test_a_user_who_may_not_wait_is_told_so(restricted: Callable[..., str]) -> None:
+    with Queue("mail", restricted("-bzpopmin")) as queue, pytest.raises(Denied, match="waiting for work"):
+        next(queue.consume())
+
+
+# Consumers
+
+
+def test_an_idle_consumer_is_woken_by_each_new_job_and_asks_for_nothing_meanwhile(
+    queue: Queue, client: Redis, url: str, for_ever: None
+) -> None:
+    ran = threading.Event()
+    with consuming(url, 1, lambda _job: ran.set()):
+        blocked(client, 1)
+        before = calls(client, "bzpopmin")
+        for _ in range(30):
+            ran.clear()
+            queue.put(1)
+            assert ran.wait(20)
+            blocked(client, 1)
+        assert calls(client, "bzpopmin") - before == 30
+
+
+def test_a_delayed_job_runs_when_it_is_due_without_a_dispatcher(
+    queue: Queue, client: Redis, url: str, for_ever: None
+) -> None:
+    runs: list[float] = []
+    with consuming(url, 3, lambda _job: runs.append(now_ms(client))):
+        blocked(client, 3)
+        due_ms = int(now_ms(client)) + 700
+        before = calls(client)
+        queue.put(1, due=due_ms)
+        wait_until(lambda: runs, 20)
+        assert runs[0] >= due_ms
+        blocked(client, 3)
+        assert calls(client) - before < 30, "nobody asked again and again whether it was due"
+
+
+def test_a_sooner_job_does_not_wait_for_a_later_one(queue: Queue, client: Redis, url: str, for_ever: None) -> None:
+    runs: list[str] = []
+    with consuming(url, 2, lambda job: runs.append(job.body)):
+        blocked(client, 2)
+        queue.put("later", delay="1h", id="later")
+        wait_until(lambda: not client.exists(WAKE), 20, "somebody holds the timer")
+        blocked(client, 2)
+        queue.put("sooner", delay="200ms")
+        wait_until(lambda: runs == ["sooner"], 20)
+        [answer] = queue._run("reschedule", {"delay_ms": 100}, [("later",)]).each
+        assert answer.word == "moved"
+        wait_until(lambda: runs == ["sooner", "later"], 20)
+
+
+def test_a_lone_consumer_comes_back_for_what_falls_due_after_its_job(
+    queue: Queue, client: Redis, url: str, for_ever: None
+) -> None:
+    runs: list[str] = []
+    with consuming(url, 1, lambda job: runs.append(job.body)):
+        blocked(client, 1)
+        queue.put_many([{"body": "now"}, {"body": "soon", "delay": "300ms"}, {"body": "far", "delay": "1h"}])
+        wait_until(lambda: runs == ["now", "soon"], 20)
+
+
+def test_a_dead_workers_lease_is_run_again_without_a_reaper(
+    queue: Queue, client: Redis, url: str, for_ever: None
+) -> None:
+    queue.put("x", id="a")
+    ends_ms = now_ms(client) + 500
+    queue.reserve(ttr="500ms", worker="dead")
+    runs: list[tuple[int, float]] = []
+    with consuming(url, 2, lambda job: runs.append((job.attempt, now_ms(client)))):
+        wait_until(lambda: runs, 20)
+    assert runs[0][0] == 2
+    assert runs[0][1] >= ends_ms
+
+
+def test_resuming_a_paused_queue_wakes_its_consumers(queue: Queue, client: Redis, url: str, for_ever: None) -> None:
+    queue.pause()
+    queue.put_many(range(20))
+    runs: list[int] = []
+    with consuming(url, 3, lambda job: runs.append(job.body)):
+        blocked(client, 3)
+        assert runs == []
+        queue.resume()
+        wait_until(lambda: sorted(runs) == list(range(20)), 20)
+
+
+def test_a_rush_wakes_one_consumer_after_the_other(queue: Queue, client: Redis, url: str, for_ever: None) -> None:
+    threads: set[int] = set()
+    all_four = threading.Barrier(4)
+
+    def seen(_job: Any) -> None:
+        if threading.get_ident() not in threads:
+            threads.add(threading.get_ident())
+            all_four.wait(20)  # nobody gets a second job before each has had one
+
+    with consuming(url, 4, seen):
+        blocked(client, 4)
+        queue.put_many(range(16))
+        wait_until(lambda: queue.counts()["acked"] == 16, 30)
+    assert len(threads) == 4
+
+
+def test_a_paused_queue_with_due_jobs_costs_next_to_nothing(queue: Queue, client: Redis, url: str) -> None:
+    queue.pause()
+    queue.put_many([{"body": n, "delay": "1h"} for n in range(5)])
+    age(client, "mail", 2 * 3_600_000)
+    with consuming(url, 3, lambda _job: None):
+        blocked(client, 3)
+        before = calls(client)
+        time.sleep(1)
+        assert calls(client) - before < 10
+
+
+def test_a_consumer_that_holds_the_timer_passes_it_on_when_it_leaves(
+    queue: Queue, client: Redis, url: str, for_ever: None
+) -> None:
+    runs: list[int] = []
+    with consuming(url, 1, lambda _job: None):
+        blocked(client, 1)
+        queue.put(1, delay="1h")
+        wait_until(lambda: not client.exists(WAKE), 20)
+        blocked(client, 1)
+    assert client.exists(WAKE) == 1
+    age(client, "mail", HOUR_MS - 500)  # due in half a second
+    with consuming(url, 1, lambda job: runs.append(job.body)):
+        wait_until(lambda: runs, 20)
+
+
+def test_fifty_idle_consumers_and_one_job_due_cost_less_than_a_hundred_calls(
+    queue: Queue, client: Redis, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The others look a moment after the holder of the timer; a moment that a busy machine has, too.
+    monkeypatch.setattr("rqtui.client.consumer.LAG_S", (1.0, 1.5))
+    runs: list[str] = []
+    with consuming(url, 50, lambda job: runs.append(job.body)):
+        blocked(client, 50)
+        before = calls(client)
+        queue.put("a", delay="1s")
+        wait_until(lambda: runs == ["a"], 30)
+        time.sleep(1.5)  # until the last of the others has looked
+        blocked(client, 50)
+        assert calls(client) - before < 100
+    assert runs == ["a"]
+
+
+def test_quiet_and_stop_reach_a_worker_with_its_beat(
+    queue: Queue, client: Redis, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rqtui.client.heartbeat.WORKER_TTL_MS", 300)
+    workers = "rqtui:{mail}:workers"
+    runs: list[str] = []
+    with consuming(url, 1, lambda job: runs.append(job.body), worker="w"):
+        wait_until(lambda: client.hexists(workers, "w"), 20)
+        blocked(client, 1)
+        assert queue._run("quiet", {}, [("w",)]).each[0].word == "asked"
+        wait_until(lambda: client.info("clients")["blocked_clients"] == 0, 20, "it waits for no work any more")
+        queue.put("unwanted")
+        for _ in range(2):
+            beat = client.hget(workers, "w")
+            wait_until(lambda beat=beat: client.hget(workers, "w") != beat, 20, "a beat")
+        assert runs == []
+        assert queue._run("stop", {}, [("w",)]).each[0].word == "asked"
+        wait_until(lambda: not client.exists(workers), 20)
+    assert queue.counts()["ready"] == 1
+
+
+@pytest.mark.parametrize("is_in_process", [False, True])
+def test_a_consumer_waits_on_fakeredis_too(fake_server: Any, is_in_process: bool) -> None:
+    with Queue("fake", FakeRedis() if is_in_process else fake_server.url) as queue:
+        queue.client.flushall()
+        queue.put_many([1, {"body": 2, "delay": "300ms"}])
+        seen = []
+        for job in queue.consume():
+            with job:
+                seen.append(job.body)
+                if len(seen) == 2:
+                    break
+        assert seen == [1, 2]
+
+
+def test_a_socket_of_fakeredis_is_not_taken_for_a_file_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = FakeRedis()
+    bell = Doorbell(client, WAKE)
+    monkeypatch.setattr("fakeredis._socket._base._get_next_file_no", lambda: bell._read_fd)
+    assert bell.wait(0.05) is Woken.TIMER
+    bell.close()
+
+
+def test_no_wait_is_longer_than_it_was_asked_for_because_a_selector_counts_in_milliseconds() -> None:
+    for micros in range(0, 20_000, 7):
+        rounded_ms = math.ceil(bells._in_whole_ms(micros / 1e6) * 1e3)  # as selectors.EpollSelector does
+        assert micros / 1e3 - 1 <= rounded_ms <= micros / 1e3

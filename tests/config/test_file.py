@@ -1,0 +1,286 @@
+"""The config file: what it says, what is wrong in it with file and line, the effective settings, and `rqtui config`."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from families import in_one
+from redis import Redis
+from shell import environment, shell
+
+from rqtui.cli.config import EXAMPLE
+from rqtui.config import toml_lines
+from rqtui.config.file import _PROFILE, _TOP, COLUMNS_OF, Config, path, read
+from rqtui.config.resolve import Given, expand, in_force, of_profile
+from rqtui.errors import UsageError
+
+FILE = Path("config.toml")
+USED = re.sub(r"(?m)^#(?=[a-z\[])", "", EXAMPLE)
+NOWHERE = "redis://127.0.0.1:1"
+
+
+def reads(text: str) -> Config:
+    return read(FILE, text)
+
+
+def written(folder: Path, text: str) -> str:
+    file = folder / "config.toml"
+    file.write_text(text)
+    return str(file)
+
+
+# ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_example_is_a_file_without_errors_that_names_every_key() -> None:
+    config = reads(USED)
+    assert config.problems == ()
+    assert {*config.top, "profiles", "keymap", "columns", "redact"} == set(_TOP)
+    assert set(config.profiles["prod"]) == set(_PROFILE)
+    assert config.columns.keys() <= set(COLUMNS_OF)
+    assert reads(EXAMPLE) == Config(FILE, True), "as printed it says nothing"
+
+
+@in_one(
+    ("text", "sentence"),
+    [
+        ("interval = 2\ncalm = yes", "config.toml:2: this is no TOML: Invalid value."),
+        ('theme = "rqtui', "config.toml:1: this is no TOML: "),
+        ("a = 1\na = 2", "config.toml:2: this is no TOML: Cannot overwrite a value."),
+        ("calm = 1", "config.toml:1: calm: expected true or false, found 1."),
+        ("\n\ntheem = 'x'", 'config.toml:3: the file has no key "theem". Did you mean "theme"?'),
+        ('interval = "1h"', "config.toml:1: interval: expected a time between 0.25 s and 60 s"),
+        ("[profiles.prod]\nbadge = 'P'", 'config.toml:1: profile "prod" has no url; expected url ='),
+        (
+            "[profiles.prod]\nurl = 'redis://a'\nread_only = 'alwys'",
+            'config.toml:3: profiles.prod.read_only: expected true, false or "always", found "alwys".',
+        ),
+        (
+            "[profiles.prod]\nurl = 'redis://a'\nread-only = true",
+            'config.toml:3: profiles.prod has no key "read-only". Did you mean "read_only"?',
+        ),
+        (
+            "[profiles.prod]\nurl = 'redis://a'\ndeny = { 'b*' = ['purg'] }",
+            'config.toml:3: profiles.prod.deny: expected names of verbs for "b*" ("purg" is none, did you mean "purge"',
+        ),
+        ("[profiles.a]\nurl = 'http://x'", "config.toml:2: profiles.a.url: expected a URL that begins with redis://"),
+        (
+            "default_profile = 'prd'\n[profiles.prod]\nurl = 'redis://a'",
+            'config.toml:1: there is no profile "prd". Did',
+        ),
+        ("[columns]\nredy = ['id']", 'config.toml:2: columns has no key "redy". Did you mean "ready"?'),
+        ("[redact]\nkeys = 'iban'", "config.toml:2: redact.keys: expected a list of texts"),
+        ("[keymap]\nworkers = 3", "config.toml:2: keymap.workers: expected keys"),
+        ("profiles = 3", "config.toml:1: profiles: expected a table, found 3."),
+    ],
+)
+def test_an_error_names_file_line_and_what_was_expected(text: str, sentence: str) -> None:
+    told = reads(text).sentences()
+    assert any(each.startswith(sentence) for each in told), told
+
+
+def test_what_is_right_beside_an_error_holds() -> None:
+    config = reads("calm = 3\nascii = true\n[profiles.a]\nurl = 'redis://a'\ntypo = 1\n")
+    assert config.top == {"ascii": True}
+    assert config.profiles["a"] == {"url": "redis://a"}
+    assert [problem.line for problem in config.problems] == [1, 5]
+
+
+def test_an_error_never_shows_a_password() -> None:
+    told = " ".join(reads("[profiles.a]\nurl = 'http://u:secret@host'").sentences())
+    assert told and "secret" not in told
+
+
+def test_lines_are_found_past_texts_of_several_lines_and_quoted_names() -> None:
+    found = toml_lines.lines('a = """\nb = 1\n"""\n["x y".z]\n"k.l" = 1\nm.n = 2\n')
+    assert found == {("a",): 1, ("x y", "z"): 4, ("x y", "z", "k.l"): 5, ("x y", "z", "m", "n"): 6}
+    assert toml_lines.line_of(found, ("x y", "z", "nowhere")) == 4
+
+
+def test_the_file_is_where_the_option_says_else_the_variable_else_the_platforms_folder() -> None:
+    assert path("/a", {"RQTUI_CONFIG": "/b"})[0] == Path("/a")
+    assert path("", {"RQTUI_CONFIG": "/b"})[0] == Path("/b")
+    assert path("", {})[0].parts[-2:] == ("rqtui", "config.toml")
+
+
+def test_a_file_that_was_named_and_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--config"):
+        in_force(Given(config=str(tmp_path / "none.toml")), {})
+    with pytest.raises(UsageError, match="RQTUI_CONFIG"):
+        in_force(Given(), {"RQTUI_CONFIG": str(tmp_path / "none.toml")})
+
+
+# ── in force ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_url_comes_from_the_command_line_then_the_environment_then_the_profile(tmp_path: Path) -> None:
+    config = written(tmp_path, "[profiles.prod]\nurl = 'redis://file'\nbadge = 'PROD'\n")
+    both = {"RQTUI_URL": "redis://first", "REDIS_URL": "redis://second", "RQTUI_CONFIG": config}
+
+    def url(given: Given, environ: dict[str, str]) -> str:
+        return in_force(given, environ).settings.url
+
+    assert url(Given("redis://word", profile="prod"), both) == "redis://word"
+    assert url(Given(profile="prod"), both) == "redis://first"
+    assert url(Given(profile="prod"), {**both, "RQTUI_URL": ""}) == "redis://second"
+    assert url(Given(profile="prod"), {"RQTUI_CONFIG": config}) == "redis://file"
+    assert url(Given(), {"RQTUI_CONFIG": config}) == "redis://localhost:6379"
+
+
+def test_a_profile_whose_url_is_not_used_is_told_and_what_it_forbids_holds(tmp_path: Path) -> None:
+    config = written(tmp_path, "[profiles.prod]\nurl = 'redis://file'\nread_only = true\n")
+    settings = in_force(Given(profile="prod", config=config), {"REDIS_URL": "redis://other"}).settings
+    assert settings.read_only
+    assert "REDIS_URL" in settings.notes[0] and "prod" in settings.notes[0]
+
+
+def test_the_default_profile_is_only_for_where_nothing_else_names_a_redis(tmp_path: Path) -> None:
+    text = "default_profile = 'prod'\n[profiles.prod]\nurl = 'redis://file'\nbadge = 'PROD'\n"
+    config = written(tmp_path, text)
+    assert in_force(Given(config=config), {}).settings.badge == "PROD"
+    assert in_force(Given("redis://word", config=config), {}).settings.badge == ""
+    assert in_force(Given(config=config), {"REDIS_URL": "redis://other"}).settings.profile == ""
+
+
+def test_the_badge_prod_guards_unless_the_profile_says_otherwise(tmp_path: Path) -> None:
+    text = "[profiles.a]\nurl='redis://a'\nbadge='prod'\n[profiles.b]\nurl='redis://b'\nbadge='PROD'\nguarded=false\n"
+    config = reads(text)
+    assert of_profile(config, "a").settings.is_guarded
+    assert not of_profile(config, "b").settings.is_guarded
+
+
+def test_always_read_only_cannot_be_unlocked_and_true_can() -> None:
+    config = reads("[profiles.a]\nurl='redis://a'\nread_only='always'\n[profiles.b]\nurl='redis://b'\nread_only=true\n")
+    a, b = of_profile(config, "a").settings, of_profile(config, "b").settings
+    assert (a.read_only, a.may_unlock) == (True, False)
+    assert (b.read_only, b.may_unlock) == (True, True)
+
+
+@pytest.mark.parametrize("text", ["calm = yes", "[profiles.a]\nurl='redis://a'\nreadonly = true\n"])
+def test_where_nobody_knows_what_a_broken_file_forbids_changes_are_off(text: str) -> None:
+    settings = of_profile(reads(text), "a").settings
+    assert settings.read_only and not settings.may_unlock
+    assert "Changes are off" in settings.problems[-1]
+
+
+def test_an_error_that_forbids_nothing_leaves_changes_on() -> None:
+    settings = of_profile(reads("calm = 3\n[profiles.a]\nurl='redis://a'\n"), "a").settings
+    assert not settings.read_only
+    assert settings.problems
+
+
+def test_a_password_comes_from_the_environment_and_is_made_fit_for_a_url() -> None:
+    assert expand("redis://u:${PW}@h:1/0", {"PW": "a@b/c:d"}) == ("redis://u:a%40b%2Fc%3Ad@h:1/0", [])
+    assert expand("${WHOLE}", {"WHOLE": "redis://h"}) == ("redis://h", [])
+    settings = of_profile(reads("[profiles.a]\nurl = 'redis://:${NO_SUCH}@h'\n"), "a", environ={}).settings
+    assert settings.problems == ("config.toml:2: the environment variable NO_SUCH is not set; the URL needs it.",)
+
+
+def test_calm_comes_from_the_option_the_variable_or_the_file() -> None:
+    config = reads("calm = true\n[profiles.a]\nurl='redis://a'\n[profiles.b]\nurl='redis://b'\ncalm = false\n")
+    assert of_profile(config, "a", environ={}).settings.is_calm
+    assert not of_profile(config, "b", environ={}).settings.is_calm
+    assert of_profile(config, "b", environ={"RQTUI_CALM": "1"}).settings.is_calm
+    assert not of_profile(config, "a", environ={"RQTUI_CALM": "0"}).settings.is_calm
+    assert of_profile(config, "b", Given(is_calm=True), {"RQTUI_CALM": "0"}).settings.is_calm
+
+
+# ── the command ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_config_shows_every_value_with_its_source_and_no_password(tmp_path: Path) -> None:
+    config = written(tmp_path, USED)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MAIL_PW", "hunter2")
+        ran = shell("", "--profile", "prod", "--config", config, "config", "--json")
+    assert ran.code == 0, ran.err
+    assert "hunter2" not in ran.out
+    found = ran.json["in_force"]
+    assert ran.json["path"] == config and ran.json["profiles"] == ["dev", "prod"]
+    assert found["url"] == {"value": "rediss://ops:***@jobs-1:6379/0", "source": f"{config}:15"}
+    assert found["deny"]["value"] == {"billing*": ["delete", "purge"]}
+    assert found["profile"] == {"value": "prod", "source": "--profile"}
+    assert found["keymap"]["value"] == {"delete": "ctrl+d", "workers": "W"}
+
+
+def test_config_without_json_is_a_table_and_path_and_example_are_alone_on_stdout(tmp_path: Path) -> None:
+    config = written(tmp_path, "calm = true\n")
+    ran = shell(NOWHERE, "config", "--config", config)
+    assert ran.code == 0
+    assert re.search(r"^calm +yes +config\.toml:1$", ran.out, re.M)
+    assert re.search(r"^url +redis://127\.0\.0\.1:1 +RQTUI_URL$", ran.out, re.M)
+    assert shell(NOWHERE, "config", "--path", "--config", config).out == f"{config}\n"
+    assert shell(NOWHERE, "config", "--example").out == EXAMPLE
+
+
+def test_config_tells_every_error_also_of_keys_and_themes_and_ends_with_2(tmp_path: Path) -> None:
+    config = written(tmp_path, "calm = 3\ntheme = 'rqtiu'\n[keymap]\nworkers = 'e'\n")
+    ran = shell(NOWHERE, "config", "--config", config)
+    assert ran.code == 2
+    assert f"{config}:1: calm" in ran.err
+    assert f'{config}:2: there is no theme "rqtiu". Did you mean "rqtui"?' in ran.err
+    assert f'{config}:4: keymap.workers: "e" is taken' in ran.err
+
+
+def test_other_commands_refuse_a_broken_config_before_anything_is_sent(url: str, client: Redis, tmp_path: Path) -> None:
+    config = written(tmp_path, "calm = 3\n")
+    ran = shell(url, "--config", config, "put", "mail", "{}")
+    assert (ran.code, ran.out) == (2, "")
+    assert f"{config}:1: calm" in ran.err
+    assert client.dbsize() == 0
+    assert shell(url, "health", "--config", config).code == 3, "health's word for: not known"
+
+
+def test_an_unknown_profile_is_a_slip_that_names_the_nearest(tmp_path: Path) -> None:
+    config = written(tmp_path, "[profiles.prod]\nurl = 'redis://a'\n")
+    ran = shell("", "snapshot", "--profile", "prdo", "--config", config)
+    assert ran.code == 2
+    assert 'there is no profile "prdo"' in ran.err and 'Did you mean "prod"?' in ran.err
+
+
+def test_a_profile_reaches_every_command_before_or_after_its_name(url: str, client: Redis, tmp_path: Path) -> None:
+    config = written(tmp_path, f"[profiles.here]\nurl = '{url}'\nread_only = true\n")
+    assert shell("", "--config", config, "--profile", "here", "snapshot", "--json").code == 0
+    refused = shell("", "put", "mail", "{}", "--profile", "here", "--config", config)
+    assert refused.code == 1
+    assert client.dbsize() == 0
+
+
+def completed(words: str, config: str = os.devnull) -> tuple[bytes, set[bytes]]:
+    """What zsh would offer, and which modules that took."""
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "rqtui"],
+        capture_output=True,
+        env={
+            **environment(NOWHERE),
+            "RQTUI_CONFIG": config,
+            "_RQTUI_COMPLETE": "complete_zsh",
+            "_TYPER_COMPLETE_ARGS": words,
+        },
+        check=True,
+    )
+    return done.stdout, {line.rsplit(b"|", 1)[-1].strip() for line in done.stderr.splitlines()}
+
+
+def test_the_shell_completes_the_names_of_profiles_and_verbs_and_imports_little(tmp_path: Path) -> None:
+    config = written(tmp_path, "[profiles.prod]\nurl = 'redis://a'\n[profiles.dev]\nurl = 'redis://b'\n")
+    offered, imported = completed("rqtui --profile pr", config)
+    assert b"prod" in offered and b"dev" not in offered
+    assert not imported & {b"redis", b"textual", b"pydantic", b"rich"}
+    offered, imported = completed("rqtui act requ")
+    assert b"requeue" in offered and b"reject" not in offered
+    assert not imported & {b"redis", b"textual", b"pydantic", b"rich"}
+
+
+def test_without_a_config_file_none_is_read_and_nothing_of_toml_is_imported(tmp_path: Path) -> None:
+    words = (
+        "from rqtui.config.resolve import *; import sys; in_force(Given('redis://a')); print('tomllib' in sys.modules)"
+    )
+    env = {**os.environ, "XDG_CONFIG_HOME": str(tmp_path), "HOME": str(tmp_path), "RQTUI_CONFIG": ""}
+    done = subprocess.run([sys.executable, "-c", words], capture_output=True, env=env, check=True, text=True)
+    assert done.stdout == "False\n"

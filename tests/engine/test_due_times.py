@@ -1,0 +1,143 @@
+"""Heads: one look tells of a thousand queues where a loop has something to do, for both loops of a screen."""
+
+from __future__ import annotations
+
+import pytest
+from keyspace import age, dump
+from redis import Redis
+
+from rqtui.client.queue import Queue
+from rqtui.connection.connect import connect
+from rqtui.engine.due_times import Heads, keys
+from rqtui.engine.loops import UPKEEP, mover
+from rqtui.errors import Unreachable
+from rqtui.model import Ref
+from rqtui.scripts import script as scripts
+from rqtui.systems import registry
+
+NATIVE = {"native": registry.make("native")}
+MANY = 300
+
+
+def refs_of(number: int) -> list[Ref]:
+    return [Ref("native", f"q{at:03}") for at in range(number)]
+
+
+def calls(client: Redis) -> int:
+    """Scripts that were called so far."""
+    found = client.info("commandstats")
+    return sum(each["calls"] for name, each in found.items() if name.startswith("cmdstat_eval"))
+
+
+def look_again(heads: Heads) -> None:
+    """The second until the next look is over."""
+    for look in heads._looks.values():
+        object.__setattr__(look, "next_s", 0.0)
+
+
+def test_an_idle_round_over_many_queues_is_a_few_calls(client: Redis) -> None:
+    heads, refs = Heads(NATIVE), refs_of(MANY)
+    work = mover("dispatch", client, NATIVE, lambda: refs, most_idle=30, heads=heads)
+    assert len(work().steps) == MANY  # nothing is known yet
+    look_again(heads)
+    before = calls(client)
+    done = work()
+    assert len(done.steps) <= MANY // UPKEEP + 1
+    assert calls(client) - before == len(done.steps) + 1
+
+
+def test_what_falls_due_in_any_of_many_queues_is_moved_by_the_next_round(client: Redis) -> None:
+    heads, refs = Heads(NATIVE), refs_of(MANY)
+    work = mover("dispatch", client, NATIVE, lambda: refs, most_idle=30, heads=heads)
+    work()
+    for name in ("q007", "q123", "q299"):
+        Queue(name, client).put("late", delay="5s")
+        age(client, name, 6_000)
+    look_again(heads)
+    assert work().moved == 3
+    assert [client.zcard(f"rqtui:{{{name}}}:ready") for name in ("q007", "q123", "q299")] == [1, 1, 1]
+
+
+def test_what_falls_due_between_two_looks_is_not_kept_until_the_second(client: Redis) -> None:
+    heads, refs = Heads(NATIVE), refs_of(40)
+    work = mover("dispatch", client, NATIVE, lambda: refs, most_idle=30, heads=heads)
+    work()
+    Queue("q011", client).put("soon", delay="300ms")
+    look_again(heads)
+    assert work().wait_s <= 0.3
+
+
+def test_two_loops_share_a_look(client: Redis) -> None:
+    heads, refs = Heads(NATIVE), refs_of(40)
+    works = [mover(verb, client, NATIVE, lambda: refs, most_idle=30, heads=heads) for verb in ("dispatch", "reap")]
+    for work in works:
+        work()
+    look_again(heads)
+    before = calls(client)
+    steps = [step for work in works for step in work().steps]
+    assert calls(client) - before == len(steps) + 2  # one trip, in which each verb has a call; and whose turn it is
+    before = calls(client)
+    assert not [step for work in works for step in work().steps]
+    assert calls(client) == before
+
+
+def test_the_reaper_sees_a_lease_that_is_over_and_a_done_job_to_be_forgotten(client: Redis) -> None:
+    heads, refs = Heads(NATIVE), refs_of(60)
+    work = mover("reap", client, NATIVE, lambda: refs, most_idle=30, heads=heads)
+    work()
+    held, kept = Queue("q001", client), Queue("q002", client)
+    held.put("held")
+    held.reserve(1, ttr="30s")
+    kept.put("kept", keep="1m")
+    kept.ack_many(kept.reserve(1))
+    for name in ("q001", "q002"):
+        age(client, name, 61_000)
+    look_again(heads)
+    assert work().moved == 1
+    assert client.zcard("rqtui:{q001}:ready") == 1
+    assert not client.exists("rqtui:{q002}:done")
+
+
+def test_every_queue_has_its_turn_all_the_same(client: Redis) -> None:
+    heads, refs = Heads(NATIVE), refs_of(MANY + 30)
+    work = mover("dispatch", client, NATIVE, lambda: refs, most_idle=30, heads=heads)
+    work()
+    seen = set()
+    for _ in range(UPKEEP):
+        look_again(heads)
+        seen |= {step.ref for step in work().steps}
+    assert seen == set(refs)
+
+
+def test_a_look_writes_nothing_and_takes_what_is_no_sorted_set_for_due(client: Redis) -> None:
+    client.set("text", "x")
+    client.zadd("far", {"a": 4e12})
+    client.zadd("never", {"a": float("inf"), "b": float("-inf")})
+    before = dump(client)
+    script = scripts.load("shared")["heads"]
+    assert script.read_only
+    call = script.call({}, {"within_ms": 1000}, each_keys=[("text",), ("far",), ("none",), ("never",)])
+    assert scripts.run(client, call).rows == [(1, 0), (4, -86_400_000)]
+    assert dump(client) == before
+
+
+def test_only_where_times_in_milliseconds_tell_it_the_heads_are_asked() -> None:
+    assert keys(NATIVE["native"], "reap", "q") == ["rqtui:{q}:reserved", "rqtui:{q}:done"]
+    assert keys(NATIVE["native"], "dispatch", "q") == ["rqtui:{q}:scheduled", "rqtui:{q}:done"]
+    for name in ("redisched", "timeout_sets", "safe_pop:queue=q", "orizuru", "dispatcher:ready=q"):
+        assert not keys(registry.make(name), "reap", "q") and not keys(registry.make(name), "dispatch", "q")
+
+
+def test_who_may_not_look_at_all_the_heads_still_moves_what_is_allowed(client: Redis, narrow: Redis) -> None:
+    refs = refs_of(2)
+    work = mover("dispatch", narrow, NATIVE, lambda: refs, most_idle=30, heads=Heads(NATIVE))
+    Queue("q000", client).put("late", delay="5s")
+    age(client, "q000", 6_000)
+    done = work()
+    assert done.moved == 1 and [bool(step.error) for step in done.steps] == [False, True]
+
+
+def test_a_look_at_a_redis_that_is_away_raises_what_a_loop_backs_off_from() -> None:
+    heads = Heads(NATIVE)
+    with connect("redis://127.0.0.1:1") as nobody, pytest.raises(Unreachable):
+        heads.look(nobody, "dispatch", refs_of(2))

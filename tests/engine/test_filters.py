@@ -1,0 +1,123 @@
+"""What people type behind `/` and in `--filter`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgpack
+import pytest
+from families import in_one
+
+from rqtui.engine.filters import parse
+from rqtui.errors import UsageError
+from rqtui.model import Job, State
+
+JOB = Job(
+    b"welcome:42",
+    "mail",
+    "native",
+    "dead",
+    State.DEAD,
+    b"welcome:42",
+    name="send_invoice",
+    error="TimeoutError: smtp 10.0.0.7",
+    body='{"to": "a@b.c", "path": "x/y", "note": "it\'s Größe"}'.encode(),
+)
+
+
+@in_one(
+    "expression",
+    [
+        "",
+        "   ",
+        "welcome",
+        "WELCOME:42",
+        "invoice",
+        "timeouterror",
+        "a@b.c",
+        "größe",
+        "it's",
+        "x/y",
+        "id:welcome",
+        "job:invoice",
+        "err:smtp",
+        "body:to",
+        "/time.*smtp/",
+        "/^welcome:\\d+$/",
+        "/unfinished|time",
+        r"/x\/y/",
+        "err:/10\\.0/",
+        'err:"smtp 10"',
+        "'TimeoutError: smtp'",
+        "!nothing",
+        "!err:KeyError",
+        "!/^nothing$/",
+        "invoice err:timeout !body:nothing",
+        "foo:bar !foo:bar".replace("foo:bar ", ""),
+    ],
+)
+def test_an_expression_finds_the_job(expression: str) -> None:
+    assert parse(expression)(JOB)
+
+
+@in_one(
+    "expression",
+    [
+        "nothing",
+        "id:invoice",
+        "job:welcome",
+        "err:a@b.c",
+        "body:smtp",
+        "/^42/",
+        "!welcome",
+        "!err:timeout",
+        "invoice nothing",
+        'err:"smtp  10"',
+        "foo:bar",
+        "err:timeout err:KeyError",
+    ],
+)
+def test_an_expression_passes_the_job_over(expression: str) -> None:
+    assert not parse(expression)(JOB)
+
+
+@pytest.mark.parametrize("expression", ["/(/", "err:/[/", "/*/", "err:", "!body:"])
+def test_an_expression_that_means_nothing_is_refused_in_words(expression: str) -> None:
+    with pytest.raises(UsageError, match="the filter"):
+        parse(expression)
+
+
+def test_a_dot_is_a_dot_unless_slashes_stand_around_it() -> None:
+    assert not parse("smtp.10")(JOB)
+    assert parse("/smtp.10/")(JOB)
+
+
+def test_a_filter_tells_whether_it_needs_bodies() -> None:
+    assert parse("text").reads_body
+    assert parse("body:x").reads_body
+    assert not parse("id:x err:y !job:z").reads_body
+
+
+def test_a_body_in_messagepack_is_searched_as_the_screen_shows_it() -> None:
+    packed = replace(JOB, body=msgpack.packb({"to": "a@b.c", "tries": 7, "whole": True, 5: ["größe", b"\xff"]}))
+    for found in ('body:/"tries": 7/', "body:true", "body:größe", "a@b.c", 'body:/"5":/', "body:base64:"):
+        assert parse(found)(packed), found
+    assert not parse("body:/tries.*8/")(packed)
+    cut = replace(JOB, body=packed.body[:12])
+    assert parse("body:a@b")(cut) and not parse('body:/"to"/')(cut)
+
+
+def test_bytes_that_are_no_text_do_not_break_a_filter() -> None:
+    job = Job(b"\xff\xfe", "mail", "native", "ready", State.READY, b"\xff\xfe", body=b"\x80abc")
+    assert parse("abc")(job)
+    assert not parse("xyz")(job)
+
+
+def test_a_filter_finds_a_worker_by_name() -> None:
+    job = Job(b"a", "mail", "native", "reserved", State.RESERVED, b"a", worker="host-7:worker")
+    assert parse("worker:host-7")(job)
+    assert parse("HOST-7")(job)
+    assert not parse("worker:host-8")(job)
+    assert not parse("err:host-7")(job)
+    assert not parse("!worker:/^host-/")(job)
+    assert not parse("worker:host-7").reads_body

@@ -1,0 +1,97 @@
+"""The ticker: every answer carries the id of its request, and what rides in a tick comes back under its name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from redis import Redis
+from waiting import wait_until
+
+from rqtui.client.queue import Queue
+from rqtui.connection.connect import connect
+from rqtui.engine.engine import Engine
+from rqtui.engine.ticker import Acted, Answered, Failed, Message, Refreshed, Ticker
+from rqtui.errors import UsageError
+from rqtui.model import Focus, Ref
+from rqtui.systems import registry
+
+MAIL = Ref("native", "mail")
+
+
+class Heard:
+    """A ticker, and what it posted."""
+
+    def __init__(self, url: str) -> None:
+        self.messages: list[Message] = []
+        self.ticker = Ticker(lambda: Engine(connect(url), [registry.make("native")]), self.messages.append, 60.0)
+
+    def answers(self, id: int) -> list[Acted | Answered]:
+        return [each for each in self.messages if isinstance(each, Acted | Answered) and each.request == id]
+
+    def until_over(self, *ids: int) -> None:
+        """Waits for the last answer to each of these requests."""
+        wait_until(lambda: all(any(each.is_last for each in self.answers(id)) for id in ids))
+
+
+@pytest.fixture
+def heard(url: str) -> Iterator[Heard]:
+    made = Heard(url)
+    made.ticker.start()
+    yield made
+    made.ticker.stop()
+
+
+def test_two_requests_for_one_verb_on_one_queue_are_told_apart(heard: Heard, client: Redis) -> None:
+    first = heard.ticker.act("enqueue", MAIL, (), {"id": "a", "body": b"{}"})
+    second = heard.ticker.act("enqueue", MAIL, (), {"id": "a", "body": b"{}"})
+    heard.until_over(first, second)
+    words = [
+        [outcome.word for each in heard.answers(id) if isinstance(each, Acted) for outcome in each.outcomes]
+        for id in (first, second)
+    ]
+    assert first != second and words[0] != words[1]
+    assert [len(each) for each in words] == [1, 1]
+
+
+def test_steps_of_two_works_and_the_answer_to_a_call_carry_their_ids(heard: Heard, client: Redis) -> None:
+    def refused(_engine: Engine) -> None:
+        raise UsageError("no")
+
+    one = heard.ticker.work(lambda _engine: iter((1, 2)))
+    other = heard.ticker.work(lambda _engine: iter((10, 20)))
+    call, wrong = heard.ticker.call(lambda _engine: "said"), heard.ticker.call(refused)
+    heard.until_over(one, other, call, wrong)
+    found = {id: [each.result for each in heard.answers(id) if isinstance(each, Answered)] for id in (one, other, call)}
+    assert found == {one: [1, 2, None], other: [10, 20, None], call: ["said"]}
+    assert [each.error for each in heard.answers(wrong)] == ["no"]
+
+
+def test_a_work_that_is_ended_leaves_the_others_alone(heard: Heard, client: Redis) -> None:
+    def forever(_engine: Engine) -> Iterator[int]:
+        while True:
+            yield 1
+
+    ended, other = heard.ticker.work(forever), heard.ticker.work(forever)
+    wait_until(lambda: heard.answers(ended) and heard.answers(other))
+    heard.ticker.end_work(ended)
+    heard.until_over(ended)
+    seen = len(heard.answers(other))
+    wait_until(lambda: len(heard.answers(other)) > seen)
+    assert not any(each.is_last for each in heard.answers(other))
+
+
+def test_what_rides_in_a_tick_comes_back_under_its_name(heard: Heard, client: Redis) -> None:
+    Queue("mail", client).put(b"{}", id="a")
+    layout = registry.make("native")
+    jobs = {
+        "here": (layout.job_ask("mail", b"a", -1),),
+        "both": tuple(layout.job_ask("mail", id, 0) for id in (b"b", b"a")),
+    }
+    heard.ticker.look_at(Focus((MAIL,), asks=jobs))
+    wait_until(lambda: any(isinstance(each, Refreshed) and each.focus.asks for each in heard.messages))
+    snapshot = next(each.snapshot for each in heard.messages if isinstance(each, Refreshed) and each.focus.asks)
+    assert set(snapshot.answers) == {"here", "both"} and snapshot.job is None
+    assert [job and job.id for job in snapshot.answers["here"]] == [b"a"]
+    assert [job and job.id for job in snapshot.answers["both"]] == [None, b"a"]
+    assert not any(isinstance(each, Failed) for each in heard.messages)

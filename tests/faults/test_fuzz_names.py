@@ -1,0 +1,266 @@
+"""Names of any bytes: every system, every command that takes a queue, documents, metrics, files; and their neighbours.
+
+A key whose name is no UTF-8 is a queue like any other. What cannot be read stands in its own row with a reason, and
+nothing else is the worse for it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import fuzzing
+import named_worlds
+import pytest
+from hostile import harm
+from keyspace import dump
+from named_worlds import NAMES, SYSTEMS, Named, can_have, plant_queue, queue_of, text
+from redis import Redis
+from screens import Seeded
+from shell import ROOT, Ran, environment, shell
+
+from rqtui.cli.main import COMMANDS
+from rqtui.errors import UsageError
+from rqtui.text import names
+from rqtui.text.sanitise import safe, unshown
+
+NO_QUEUE = {"layouts", "demo", "bench", "config", "redis"}  # commands that are about no queue
+LOOKS = ("snapshot", "jobs", "workers", "errors", "kinds", "health", "loops", "stats")
+every_system = pytest.mark.parametrize("system", SYSTEMS, ids=str)
+
+
+def told(url: str, *words: str, codes: tuple[int, ...] = (0, 1, 2)) -> Ran:
+    """A command line that ends in an orderly way: no crash, nothing that a terminal obeys, documents of real text."""
+    ran = shell(url, *words)
+    assert "should not happen" not in ran.err and "Traceback" not in ran.err, (words, ran.err)
+    assert ran.code in codes, (words, ran)
+    assert not harm(ran.out) and not harm(ran.err), (words, ran)
+    if "--json" in words:
+        for line in ran.out.splitlines() if ran.out.startswith("{") and ran.out.count("\n") > 1 else [ran.out]:
+            for each in strings(json.loads(line) if line.strip() else ""):
+                each.encode()  # no lone surrogate
+    return ran
+
+
+def strings(document: Any) -> Iterator[str]:
+    """Every text in a document, its names too."""
+    if isinstance(document, dict):
+        for key, value in document.items():
+            yield key
+            yield from strings(value)
+    elif isinstance(document, list):
+        for value in document:
+            yield from strings(value)
+    elif isinstance(document, str):
+        yield document
+
+
+def commands(system: Named, name: bytes) -> Iterator[tuple[str, ...]]:
+    """Each command that takes a queue, on that queue; what changes something comes last."""
+    queue = f"{system.layout}:{text(queue_of(system, name))}"
+    for look in LOOKS:
+        yield look, queue
+        yield look, queue, "--json"
+    yield "show", queue, "a\udcff", "--json"
+    yield "show", queue, "a\udcff"
+    yield "check", queue, "--json"
+    yield "events", queue, "--json"
+    yield "acl", "operator", queue
+    yield ("metrics",)
+    yield "migrate", queue, "native:goal", "--dry-run", "--json"
+    yield "migrate", queue, "native:goal", "--dry-run"
+    yield "put", queue, '"x"', "--json"
+    yield "put", queue, '"x"'
+    yield "act", "delete", queue, "--all", "--place", "ready", "--dry-run", "--json"
+    yield "act", "delete", queue, "nowhere\udcff", "--json"
+    yield "act", "delete", queue, "b", "--yes", "--json"
+    yield "act", "delete", queue, "a\udcff"
+    yield "act", "reserve", queue, "--json"
+    yield "act", "pause", queue, "--json"
+    yield "undo", "--list", "--json"
+    yield "undo", "--list"
+    yield ("undo",)
+    yield ("operations",)
+    yield "operations", "--json"
+    yield "operations", "--markdown"
+    yield "dispatch", queue, "--once", "--json"
+    yield "dispatch", queue, "--once", "--verbose"
+    yield "reap", queue, "--once", "--json"
+    yield "reap", queue, "--once", "--verbose"
+    yield "work", queue, "--burst", "--", "true"
+    yield "migrate", queue, "native:goal", "--json"
+
+
+def test_every_command_is_among_those_that_are_tried() -> None:
+    tried = {words[0] for words in commands(SYSTEMS[0], b"\xff")}
+    assert set(COMMANDS) - NO_QUEUE == tried
+
+
+@every_system
+@fuzzing.forms(2)
+def test_every_command_takes_a_queue_whose_name_is_no_text(client: Redis, url: str, system: Named, cases: int) -> None:
+    for name in NAMES[:cases]:
+        if can_have(system, name):
+            client.flushall()
+            plant_queue(client, system, name)
+            for words in commands(system, name):
+                told(url, "--layout", system.spec(name), *words)
+
+
+@every_system
+@fuzzing.forms(1)
+def test_every_command_takes_names_that_chance_made(client: Redis, url: str, system: Named, cases: int) -> None:
+    for number in range(min(cases, 300)):
+        name = named_worlds.some_name(random.Random(f"{system}{number}"))
+        if can_have(system, name):
+            client.flushall()
+            plant_queue(client, system, name)
+            for words in commands(system, name):
+                told(url, "--layout", system.spec(name), *words)
+
+
+def test_all_of_them_at_once_are_counted_beside_the_others(any_server: Any, any_client: Redis) -> None:
+    seeded = Seeded(any_client)
+    seeded.put("one", "two")
+    for system in SYSTEMS:
+        if system.is_seen:
+            for name in NAMES:
+                plant_queue(any_client, system, name)
+    any_client.sadd("rqtui:queues", b"\x9b", b"ma\xffil")
+    any_client.hset(b"rqtui:{\x9b}:meta", "a", "b")
+    found = told(any_server.url, "snapshot", "--json", codes=(0,)).json["queues"]
+    assert [one for one in found if one.get("error")] == []
+    assert {one["layout"] for one in found} >= {"native", "redisched", "safe_pop"}
+    mail = next(one for one in found if one["queue"] == "mail" and one["layout"] == "native")
+    assert mail["places"][1]["count"] == 2
+    read = {names.to_bytes(one["queue"]) for one in found if one.get("queue_encoding") != "base64"}
+    coded = {one["queue"] for one in found if one.get("queue_encoding") == "base64"}
+    assert len(coded) == len(NAMES) and read == {b"mail"}
+    for words in (*LOOKS[2:], "snapshot", "metrics", "reap --once", "dispatch --once"):
+        told(any_server.url, *words.split())
+        if words in LOOKS:
+            told(any_server.url, words, "--json")
+    assert "\nrqtui_up 1\n" in told(any_server.url, "metrics", codes=(0,)).out
+    reaped = told(any_server.url, "--layout", "redisched", "reap", "--once", "--json", codes=(0,))
+    assert sum(line["reaped"]["ready"] for line in reaped.lines) == len(NAMES)
+
+
+@pytest.mark.parametrize("plant", ["redisched", "safe_pop"])
+def test_one_such_key_of_somebody_leaves_every_look_as_it_was(client: Redis, url: str, plant: str) -> None:
+    Seeded(client).put("one")
+    if plant == "redisched":
+        client.hset(b"__REDIS_SCHED_JOBS__\x9b", "a", "b")
+    else:
+        client.lpush(b"\x9b", "a")
+        client.sadd(b"\x9b:done", "a")
+    for words in (("snapshot",), ("loops",), ("metrics",), ("health",), ("stats",), ("workers",), ("errors",)):
+        ran = told(url, *words)
+        assert "rqtui_up 0" not in ran.out
+    shown = told(url, "snapshot", codes=(0,)).out
+    assert "mail" in shown and "\\x9b" in shown
+
+
+# -- typed back -------------------------------------------------------------------------------------------------------
+
+
+@every_system
+def test_what_is_printed_as_a_name_is_understood(client: Redis, url: str, system: Named) -> None:
+    for name in NAMES if system.layout == "safe_pop" else NAMES[:3]:
+        if can_have(system, name):
+            client.flushall()
+            is_understood(client, url, system, name)
+
+
+def is_understood(client: Redis, url: str, system: Named, name: bytes) -> None:
+    """A name as it is printed, as a document has it, and as it is: typed, they all mean the same queue."""
+    plant_queue(client, system, name)
+    before = dump(client)
+    at = ("--layout", system.spec(name))
+    raw = queue_of(system, name)
+    [document] = [
+        one for one in told(url, *at, "snapshot", "--json", codes=(0,)).json["queues"] if one["layout"] == system.layout
+    ]
+    assert document["queue_encoding"] == "base64"
+    shown = next(line for line in told(url, *at, "snapshot", codes=(0,)).out.splitlines() if system.layout in line)
+    words = {safe(raw), f"base64:{document['queue']}", text(raw)}
+    assert shown.startswith(f"{safe(raw)} ")
+    for word in words:
+        for typed in (word, f"{system.layout}:{word}"):
+            found = told(url, *at, "snapshot", "--json", "--", typed, codes=(0,)).json["queues"]
+            assert [(one["queue"], one["layout"]) for one in found] == [(document["queue"], system.layout)], typed
+            assert found[0]["places"] == document["places"]
+    assert dump(client) == before
+
+
+def test_a_name_that_is_really_spelt_so_is_meant_first(client: Redis, url: str) -> None:
+    for name in (b"\x9b", b"\\x9b"):
+        client.lpush(name, "a", *(["b"] if name == b"\x9b" else []))
+        client.sadd(name + b":done", "x")
+    found = told(url, "snapshot", "safe_pop:\\x9b", "--json", codes=(0,)).json["queues"]
+    assert [(one["queue"], one["places"][0]["count"]) for one in found] == [("\\x9b", 1)]
+
+
+@fuzzing.forms(3000)
+def test_what_is_shown_of_a_name_reads_back_as_what_shows_the_same(cases: int) -> None:
+    source = random.Random(7)
+    for _ in range(cases):
+        name = names.to_text(fuzzing.value(source)[:80])
+        for is_ascii in (False, True):
+            shown = safe(name, is_ascii)
+            assert safe(unshown(shown), is_ascii) == shown, (name, shown)
+    assert unshown("\\x9b␛[31m‹202E›⏎") == "\udc9b\x1b[31m\u202e\n"
+
+
+def test_a_profile_denies_verbs_on_such_queues(client: Redis, url: str, tmp_path: Path) -> None:
+    client.lpush(b"\x9bmail", "a")
+    client.sadd(b"\x9bmail:done", "c")
+    config = tmp_path / "config.toml"
+    config.write_text(f"""[profiles.here]\nurl = "{url}"\n[profiles.here.deny]\n'\\x9b*' = ["delete"]\n""")
+    words = ("--config", str(config), "--profile", "here", "act", "delete", "safe_pop:\udc9bmail", "a", "--yes")
+    ran = told(url, *words, codes=(1,))
+    assert "delete is denied" in ran.err and client.llen(b"\x9bmail") == 1
+
+
+# -- as a program of its own ------------------------------------------------------------------------------------------
+
+
+def test_the_program_takes_such_words_from_a_shell(client: Redis, url: str, tmp_path: Path) -> None:
+    client.lpush(b"\x9b", "a", "b")
+    client.sadd(b"\x9b:done", "c")
+    for language in ("C", "C.UTF-8"):
+        ran = subprocess.run(
+            [sys.executable, "-m", "rqtui", "snapshot", b"safe_pop:\x9b", "--json"],
+            env={**environment(url), "LC_ALL": language, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            timeout=60,
+            check=False,
+        )
+        assert ran.returncode == 0, ran.stderr
+        assert json.loads(ran.stdout)["queues"][0]["queue"] == "mw=="
+
+
+# -- the pair ---------------------------------------------------------------------------------------------------------
+
+
+def test_any_bytes_come_back_from_the_text_that_stands_for_them() -> None:
+    source = random.Random(11)
+    for raw in (*NAMES, *(source.randbytes(source.randrange(9)) for _ in range(2000))):
+        assert names.to_bytes(names.to_text(raw)) == raw == names.to_bytes(raw)
+    with pytest.raises(UsageError, match="half of a surrogate pair"):
+        names.to_bytes("\ud800")
+
+
+def test_nobody_else_turns_names_into_bytes_or_bytes_into_names() -> None:
+    allowed = {"names.py", "msgpack.py"}  # MessagePack decodes bodies by itself
+    found = [
+        str(path.relative_to(ROOT))
+        for path in sorted((ROOT / "rqtui").rglob("*.py"))
+        if path.name not in allowed and '"surrogateescape"' in path.read_text("utf-8")
+    ]
+    assert os.path.exists(ROOT / "rqtui" / "text" / "names.py") and found == []

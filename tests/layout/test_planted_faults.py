@@ -1,0 +1,226 @@
+"""The conformance suite catches what it is there to catch: faults planted in copies of the scripts.
+
+The first half plants one fault in the text of a script and expects the assertion that is about it to fail. The second
+half plants faults *around* the real scripts (denied commands, broken counters, streams at their end, corrupt records):
+no job is lost, the verb answers as always, and what could not be noted is counted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import conformance
+import pytest
+from conformance import Planted
+from families import in_one
+from keyspace import diff
+from native_jobs import NOW, SCRIPTS, ask, key, line, members, meta, places_of, words
+from native_subject import NATIVE, USES, plant
+from redis import Redis
+from script_lint import faults
+from subject import Scene, words_of
+
+from rqtui.errors import RqtuiError
+from rqtui.scripts import script as scripts
+
+PUT, TAKE = "redis.call('ZADD', ready, unpack(arrivals))\n", "redis.call('ZREM', scheduled, unpack(left))\n"
+FREE = "redis.call('ZREM', scheduled, '') -- frees nothing: a drain may go on over maxmemory\n"
+FAULTS = (
+    Planted("takes before it puts", "promote", PUT + TAKE, TAKE + PUT, 2),
+    Planted("forgets to take", "promote", TAKE, "", 2),
+    Planted("forgets to put", "promote", PUT, "", 2),
+    Planted("puts into a wrong target", "promote", PUT, PUT.replace("ready,", "dead,"), 2),
+    Planted(
+        "writes a key its header does not say", "promote", TAKE, TAKE + "redis.call('ZADD', dead, 1, left[1])\n", 3
+    ),
+    Planted("touches an undeclared key", "promote", TAKE, TAKE + "redis.call('SET', 'stray', 1)\n", 3),
+    Planted("reads an undeclared key", "promote", TAKE, TAKE + "redis.call('GET', 'stray')\n", 10),
+    Planted("takes a neighbour along", "promote", TAKE, TAKE + "redis.call('ZPOPMIN', ready)\n", 4),
+    Planted("touches the body", "reject", "redis.call('HSET', errors", "redis.call('HSET', jobs, left[1], 'x')\n%s", 5),
+    Planted("does not ask where the job is", "promote", "place ~= 'scheduled'", "false", 6),
+    Planted("moves jobs that nobody knows", "promote", "place ~= 'scheduled'", "false", 7),
+    Planted(
+        "has no guard", "promote", "for _, key in ipairs({events, minutes}) do redis.call('XLEN', key) end\n", "", 8
+    ),
+    Planted("answers a wrong word", "promote", "= 'moved', id, 'ready'", "= 'gone', id, 'ready'", 9),
+    Planted("answers an undeclared word", "promote", "= 'moved', id, 'ready'", "= 'promoted', id, 'ready'", 9),
+    Planted("declares what it does not use", "promote", "-- ARGV     now_ms?", "--          spare      hash\n%s", 10),
+    Planted("ignores its limit", "dispatch", "now_ms, 'LIMIT', 0, limit)", "now_ms, 'LIMIT', 0, 1000)", 11),
+    Planted("takes the newest first", "reserve", "redis.call('ZRANGE', ready", "redis.call('ZREVRANGE', ready", 11),
+    Planted("takes what is not due", "dispatch", "scheduled, '-inf', now_ms", "scheduled, '-inf', '+inf'", 11),
+    Planted("writes though it only reads", "roster", "return {", "redis.call('HSET', workers, 'x', 1)\n%s", 12),
+    Planted("drains without freeing first", "promote", FREE, "", 13),
+    Planted("fills after freeing", "enqueue", "redis.call('HSET', jobs,", "redis.call('ZREM', ready, '')\n%s", 13),
+)
+
+
+@in_one("fault", FAULTS, ids=str)
+def test_the_suite_catches_a_script_that(fault: Planted, client: Redis) -> None:
+    assert fault.is_caught(NATIVE, client)
+
+
+@pytest.mark.parametrize("text", ["return {'undeclared'}", "return KEYS[3]", "return ARGV[3]"])
+def test_the_lint_catches_a_script_that_breaks_its_header(text: str) -> None:
+    path, source = SCRIPTS["stats"].path, SCRIPTS["stats"].source + text
+    [found] = faults(scripts.parse(source, path), source, path)
+    assert re.fullmatch(rf"{path}:\d+: .* the header declares.*", found)
+
+
+# --- faults around the real scripts ---------------------------------------------------------------------------------
+
+CHANGING = [
+    pytest.param(name, source, id=f"{name}-{source}".rstrip("-"))
+    for name, script in SCRIPTS.items()
+    if "events" in script.writes
+    for source in USES[name].sources or script.sources or ("",)
+]
+
+
+def normal_and_faulty(
+    client: Redis, name: str, source: str, plant_fault: Callable[[Scene], Redis | None]
+) -> tuple[list[str], list[str]]:
+    """Answers without and with a fault while events are watched; everything but notes ends up the same."""
+    ends = []
+    for fault in (lambda scene: None, plant_fault):
+        scene = Scene.build(NATIVE, client, name, source)
+        client.hset(key("meta"), mapping={"events": "on", "version": 1})
+        user = fault(scene)
+        before = meta_of(scene) if scene else {}
+        answer = scene.run(user)
+        end = {k: v for k, v in scene.world.dump().items() if not k.endswith((":events", ":minutes", ":meta"))}
+        ends.append((words_of(answer), end, before))
+    assert not diff(ends[0][1], ends[1][1])
+    return ends[0][0], ends[1][0]
+
+
+def meta_of(scene: Scene) -> dict[bytes, bytes]:
+    return scene.world.client.hgetall(key("meta"))
+
+
+@in_one(("name", "source"), CHANGING)
+def test_a_denied_xadd_is_counted_and_nothing_else_changes(name: str, source: str, server_client: Redis) -> None:
+    normal, faulty = normal_and_faulty(
+        server_client, name, source, lambda scene: scene.world.as_user("~*", "+@all", "-xadd")
+    )
+    assert faulty == normal
+    assert meta(server_client, "unnoted") >= 1
+
+
+def end_the_streams(scene: Scene) -> None:
+    for stream in ("events", "minutes"):
+        scene.world.client.xadd(key(stream), {"x": 1}, id="18446744073709551615-18446744073709551615")
+
+
+@in_one(("name", "source"), CHANGING)
+def test_streams_that_take_no_further_entry_are_counted(name: str, source: str, server_client: Redis) -> None:
+    normal, faulty = normal_and_faulty(server_client, name, source, end_the_streams)
+    assert faulty == normal
+    assert meta(server_client, "unnoted") >= 1
+
+
+@in_one(("name", "source"), CHANGING)
+def test_a_minute_from_the_future_is_skipped_over(name: str, source: str, client: Redis) -> None:
+    def plant_future(scene: Scene) -> None:
+        client.xadd(key("minutes"), {"x": 1}, id=f"{NOW + 10**9}-0")
+        client.hset(key("meta"), "minute", NOW + 10**9)
+
+    normal, faulty = normal_and_faulty(client, name, source, plant_future)
+    assert faulty == normal
+    assert meta(client, "unnoted") == 0
+    assert client.xlen(key("minutes")) == 1
+
+
+LUA = "".join(script.source for script in SCRIPTS.values())
+COUNTERS = sorted(set(re.findall(r"note\('HINCRBY', meta, '(\w+)'", LUA)))
+FIELDS = sorted(
+    {name for line in re.findall(r"'HMGET', meta, ([^)]*)\)", LUA) for name in re.findall(r"'(\w+)'", line)}
+)
+
+
+@in_one(("name", "source"), CHANGING)
+def test_a_counter_that_is_no_number_is_counted(name: str, source: str, server_client: Redis) -> None:
+    def break_counters(scene: Scene) -> None:
+        server_client.hset(key("meta"), mapping=dict.fromkeys(COUNTERS, "many"))
+
+    normal, faulty = normal_and_faulty(server_client, name, source, break_counters)
+    assert faulty == normal
+    if name not in ("pause", "resume"):
+        assert meta(server_client, "unnoted") >= 1
+
+
+@in_one("value", ["abc", "1.5"])
+@in_one(("name", "source"), CHANGING)
+def test_a_broken_setting_is_refused_before_the_first_write_or_does_no_harm(
+    name: str, source: str, value: str, client: Redis
+) -> None:
+    for field in FIELDS:
+        scene = Scene.build(NATIVE, client, name, source)
+        client.hset(key("meta"), field, value)
+        before = scene.world.dump()
+        try:
+            scene.run()
+        except RqtuiError:
+            conformance.nothing_written(scene.world, before)
+
+
+DAMAGES: dict[str, Callable[[Redis, bytes], object]] = {
+    "no record": lambda client, id: client.hdel(key("jobs"), id),
+    "garbage": lambda client, id: client.hset(key("jobs"), id, "garbage"),
+    "empty record": lambda client, id: client.hset(key("jobs"), id, ""),
+    "half a header": lambda client, id: client.hset(key("jobs"), id, "1 2 3"),
+    "words for numbers": lambda client, id: client.hset(key("jobs"), id, "a b c d e f g h i j\nbody"),
+    "no long body": lambda client, id: client.hset(key("jobs"), id, f"{NOW} - 0 - - - - - 5000 \n"),
+    "garbled attempts": lambda client, id: client.hset(key("attempts"), id, "one two"),
+    "no attempts": lambda client, id: client.hdel(key("attempts"), id),
+    "garbled history": lambda client, id: client.hset(key("errors"), id, "{nonsense"),
+    "a history that is no list": lambda client, id: client.hset(key("errors"), id, '{"a": 1}'),
+    "a deep history": lambda client, id: client.hset(key("errors"), id, "[" * 5000),
+}
+BATCHES = [
+    param
+    for param in CHANGING
+    if param.values[1] and (SCRIPTS[param.values[0]].per_row or USES[param.values[0]].chooses)
+]
+
+
+@in_one("damage", DAMAGES)
+@pytest.mark.parametrize(("name", "source"), BATCHES)
+def test_one_corrupt_record_stops_no_batch(name: str, source: str, damage: str, server_client: Redis) -> None:
+    client = server_client
+    scene = Scene.build(NATIVE, client, name, source, 3)
+    first, broken, last = scene.targets
+    DAMAGES[damage](client, broken.id)
+    before = scene.world.dump()
+    answer = scene.run()
+    after = scene.world.dump()
+    sound = [entry for at, entry in enumerate(words_of(answer)) if not SCRIPTS[name].per_row or at != 1]
+    assert set(sound) == {scene.script.done_word}
+    moved = {job.id for job in (first, last)}
+    if SCRIPTS[name].moves and not (name == "reschedule" and source == "scheduled"):
+        assert not moved & set(members(client, source)) or source in scene.goals
+    homes = places_of(client, broken.id)
+    record = after[key("jobs")].value.get(broken.id)
+    assert len(homes) == 1 or (scene.may_leave and not homes and (record is None or name == "repair")), homes
+    assert before[key("jobs")].value.get(broken.id) == record or not homes
+
+
+@pytest.mark.parametrize("verb", ["reserve", "pull", "dispatch", "reap"])
+def test_a_record_that_cannot_be_read_goes_to_dead_with_that_reason(verb: str, server_client: Redis) -> None:
+    client = server_client
+    place = {"dispatch": "scheduled", "reap": "reserved"}.get(verb, "ready")
+    (job,) = plant(client, place, [b"bad"], True)
+    client.hset(key("jobs"), b"bad", "garbage")
+    ask(client, verb, limit=10)
+    assert places_of(client, b"bad") == ["dead"]
+    assert b"cannot be read" in client.hget(key("errors"), b"bad")
+    assert meta(client, "dead") == 1
+
+
+def test_a_garbled_token_in_attempts_stops_no_reject(client: Redis) -> None:
+    sound, broken = plant(client, "reserved", [b"a", b"b"], False)
+    client.hset(key("attempts"), b"b", line(1, "no-number", "x", NOW))
+    answer = ask(client, "reject", [(b"a", sound.token, b"x"), (b"b", "no-number", b"x")])
+    assert words(answer)[0] == "moved"
+    assert places_of(client, b"a") == ["scheduled"]
+    assert len(places_of(client, b"b")) == 1

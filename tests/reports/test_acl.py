@@ -1,0 +1,158 @@
+"""`rqtui acl`: the user that a role gets can do what the role is for, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from families import in_one
+from redis import Redis, exceptions
+from shell import shell
+from versions import is_older
+
+from rqtui.client.queue import Queue
+from rqtui.connection.connect import connect
+from rqtui.connection.embedded import EmbeddedServer
+from rqtui.reports import acl
+from rqtui.scripts import script as scripts
+from rqtui.systems import registry
+
+PASSWORD = "sesame"
+
+
+@pytest.fixture
+def become(server: EmbeddedServer, server_client: Redis) -> Iterator[Callable[..., str]]:
+    """become("viewer", "mail") makes the user that `rqtui acl` tells of; the URL with its name and password."""
+    made: list[str] = []
+
+    def user(role: str, *words: str) -> str:
+        ran = shell(server.url, "acl", role, *words, *(["--redis6"] if is_older(server_client, 7) else []))
+        assert ran.code == 0, ran.err
+        command = ran.out.strip().replace(">PASSWORD", f">{PASSWORD}")
+        assert "\n" not in command
+        server_client.execute_command(*command.split(" "))
+        made.append(f"rqtui-{role}")
+        return server.url.replace("redis://", f"redis://rqtui-{role}:{PASSWORD}@")
+
+    yield user
+    for name in made:
+        server_client.execute_command("ACL", "DELUSER", name)
+
+
+@pytest.fixture
+def mail(server_client: Redis) -> Queue:
+    queue = Queue("mail", server_client)
+    for n in range(4):
+        queue.put({"n": n}, id=f"job-{n}")
+    queue.reserve(1, worker="w1")[0].reject("boom", final=True)
+    return queue
+
+
+def refused(client: Redis) -> set[str]:
+    """What users were denied since the log was last reset, but for the look for other systems, which may be in vain."""
+    entries = [dict(zip(entry[::2], entry[1::2], strict=True)) for entry in client.execute_command("ACL", "LOG")]
+    found = {(entry[b"reason"].decode(), entry[b"object"].decode("utf-8", "replace")) for entry in entries}
+    return {what for why, what in found if what != "scan" and (why != "key" or what.startswith("rqtui:{mail}"))}
+
+
+@pytest.mark.each_server
+def test_a_viewer_sees_all_and_changes_nothing(become: Callable[..., str], mail: Queue, server_client: Redis) -> None:
+    url = become("viewer", "mail")
+    before = mail.client.dump("rqtui:{mail}:ready")
+    for words in (
+        ("snapshot",), ("snapshot", "mail"), ("jobs", "mail", "ready"), ("show", "mail", "job-2"), ("check", "mail"),
+        ("stats", "mail"), ("events", "mail"), ("workers", "mail"), ("metrics",),
+    ):  # fmt: skip
+        ran = shell(url, *words)
+        assert ran.code == 0, (words, ran.out, ran.err)
+    for words in (
+        ("put", "mail", "1"), ("act", "requeue", "mail", "job-0"), ("act", "pause", "mail"),
+        ("act", "delete", "mail", "job-2", "--yes"), ("act", "purge", "mail", "--place", "ready", "--yes"),
+    ):  # fmt: skip
+        assert shell(url, *words).code != 0, words
+    with connect(url) as client:
+        for command in (("DEL", "rqtui:{mail}:ready"), ("GET", "x"), ("FLUSHALL",), ("CONFIG", "GET", "*")):
+            with pytest.raises(exceptions.NoPermissionError):
+                client.execute_command(*command)
+    assert mail.client.dump("rqtui:{mail}:ready") == before
+
+
+def test_a_viewer_sees_no_other_queue(become: Callable[..., str], mail: Queue) -> None:
+    Queue("secret", mail.client).put(1, id="hidden")
+    url = become("viewer", "mail")
+    assert shell(url, "jobs", "mail", "ready").code == 0
+    ran = shell(url, "jobs", "secret", "ready")
+    assert ran.code != 0 and "hidden" not in ran.out
+
+
+@pytest.mark.each_server
+def test_a_worker_puts_and_works_and_cannot_purge(
+    become: Callable[..., str], mail: Queue, server_client: Redis
+) -> None:
+    url = become("worker", "mail")
+    server_client.execute_command("ACL", "LOG", "RESET")
+    assert shell(url, "put", "mail", '{"n": 9}', "--id", "by-worker").code == 0
+    assert shell(url, "put", "mail", "1", "--delay", "1ms", "--id", "later").code == 0
+    assert shell(url, "dispatch", "mail", "--once").code == 0
+    assert shell(url, "work", "mail", "--burst", "--", "true").code == 0
+    assert shell(url, "reap", "mail", "--once").code == 0
+    assert refused(server_client) == set()
+    assert server_client.zcard("rqtui:{mail}:ready") == 0
+    assert server_client.zcard("rqtui:{mail}:dead") == 1
+    assert server_client.hget("rqtui:{mail}:meta", "unnoted") is None, "no bookkeeping was denied"
+    assert shell(url, "act", "purge", "mail", "--place", "dead", "--all", "--yes").code != 0
+    assert server_client.zcard("rqtui:{mail}:dead") == 1
+
+
+@pytest.mark.each_server
+def test_an_operator_can_do_every_verb(become: Callable[..., str], mail: Queue, server_client: Redis) -> None:
+    url = become("operator", "mail")
+    server_client.execute_command("ACL", "LOG", "RESET")
+    for words in (
+        ("act", "requeue", "mail", "job-0"), ("act", "kill", "mail", "job-1", "--set", "reason=why", "--yes"),
+        ("act", "reschedule", "mail", "job-2", "--set", "delay=1h"), ("act", "promote", "mail", "job-2"),
+        ("act", "reprioritise", "mail", "job-2", "--set", "priority=3"), ("act", "pause", "mail"),
+        ("act", "resume", "mail"), ("act", "configure", "mail", "--set", "ttr_ms=1m"), ("check", "mail", "--repair"),
+        ("act", "delete", "mail", "job-3", "--yes"), ("act", "purge", "mail", "--all", "--force", "--yes"),
+        ("events", "mail", "--record"),
+    ):  # fmt: skip
+        ran = shell(url, *words)
+        assert ran.code == 0, (words, ran.out, ran.err)
+    assert refused(server_client) == set()
+    with connect(url) as client, pytest.raises(exceptions.NoPermissionError):
+        client.execute_command("FLUSHALL")
+
+
+@in_one("name", registry.names())
+def test_the_server_knows_every_command_that_a_role_is_given(name: str, client: Redis) -> None:
+    layout = registry.make(name)
+    queue = layout.named()[0] if layout.named() else "q"
+    for role in acl.ROLES:
+        rights = acl.rights(role, [(layout, queue)])
+        client.execute_command(*acl.line(role, rights, user="probe").replace('"', "").split(" "))
+    client.execute_command("ACL", "DELUSER", "probe")
+
+
+@in_one("folder", [*registry.names(), "shared"])
+def test_every_command_of_a_script_is_seen(folder: str) -> None:
+    for script in scripts.load(folder).values():
+        called = script.source.count("redis.call(") + script.source.count("redis.pcall(")
+        assert bool(acl.commands_of(script)) == bool(called), script.path
+
+
+def test_a_queue_name_means_itself_and_no_pattern(client: Redis, url: str) -> None:
+    rights = acl.rights("viewer", [(registry.make("native"), "a*")], major=6)
+    words = [*(f"~{key}" for key in rights.keys), *(f"+{command}" for command in rights.commands)]
+    client.execute_command("ACL", "SETUSER", "probe", "reset", "on", f">{PASSWORD}", *words)
+    try:
+        with connect(url.replace("redis://", f"redis://probe:{PASSWORD}@")) as probe:
+            assert probe.zcard("rqtui:{a*}:ready") == 0
+            with pytest.raises(exceptions.NoPermissionError):
+                probe.zcard("rqtui:{ab}:ready")
+    finally:
+        client.execute_command("ACL", "DELUSER", "probe")
+
+
+def test_an_unknown_role_is_refused_in_words(url: str) -> None:
+    ran = shell(url, "acl", "emperor", "mail")
+    assert ran.code == 2 and "viewer, worker, operator" in ran.err

@@ -1,0 +1,161 @@
+"""Errors in groups: what they have in common, and what a real queue tells of them."""
+
+from __future__ import annotations
+
+import string
+import time
+from collections.abc import Iterator
+from typing import TypeVar
+
+import pytest
+from families import in_one
+from hypothesis import given
+from hypothesis import strategies as st
+from redis import Redis
+from troubles import fail
+
+from rqtui.client.queue import Queue
+from rqtui.engine.engine import Engine, with_layouts
+from rqtui.model import Ref, State
+from rqtui.reports import errors, sampling
+from rqtui.reports.errors import normalise
+from rqtui.systems import registry
+from rqtui.text.sanitise import safe
+
+MAIL, IMAGES = Ref("native", "mail"), Ref("native", "images")
+
+
+T = TypeVar("T")
+
+
+@pytest.fixture
+def engine(client: Redis) -> Engine:
+    """An engine that knows the native layout and the dispatcher's."""
+    return with_layouts(client, [registry.make("native"), registry.make("dispatcher")])
+
+
+def last(steps: Iterator[T | None]) -> T:
+    """The whole report."""
+    *_before, whole = steps
+    assert whole is not None
+    return whole
+
+
+@in_one(
+    ("one", "other", "message"),
+    [
+        ("TimeoutError: 10.0.0.7 after 5.0 s", "TimeoutError: 10.0.0.9 after 12 s", "TimeoutError: # after # s"),
+        ("no user 'bob'", 'no user "zoë"', "no user #"),
+        ("cannot open /var/lib/a/1.db", "cannot open /srv/b.db", "cannot open #"),
+        ("job 0b1e7a52-6d9c-4f5e-9d3c-0123456789ab", "job 01jd8f00dcafe0123456789abcdef", "job #"),
+        ("GET https://a.example/x?y=1 gave 500", "GET http://b.example gave 502", "GET # gave #"),
+        ("bounced: ann@example.org", "bounced: o.nwosu@mail.example.com", "bounced: #"),
+        (
+            "'ascii' codec can't encode '\\u2bff' in 3",
+            "'ascii' codec can't encode 'ß' in 9",
+            "# codec can't encode # in #",
+        ),
+        ("at 0x7f3a2c", "at 0x01", "at #"),
+    ],
+)
+def test_errors_that_differ_in_data_alone_are_one(one: str, other: str, message: str) -> None:
+    assert normalise(one) == normalise(other) == message
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("KeyError: 'vat_id'", "KeyError: 'name'"), ("Http2Error: x", "Http3Error: x"), ("no disk", "no route")],
+)
+def test_errors_that_differ_in_kind_stay_apart(one: str, other: str) -> None:
+    assert normalise(one) != normalise(other)
+
+
+def test_of_a_traceback_the_line_behind_the_last_frame_counts() -> None:
+    text = 'Traceback (most recent call last):\n  File "a.py", line 3, in f\n    x()\nValueError: no 7\nand more'
+    assert normalise(text) == "ValueError: no #"
+
+
+def test_of_a_cut_traceback_too() -> None:
+    text = 'Traceback (most recent call last):\n  File "a.py", line 3, in f\n  ... in g\n    x()\nValueError: no 7'
+    assert normalise(text) == "ValueError: no #"
+
+
+def test_of_a_stack_below_its_message_the_message_counts() -> None:
+    assert normalise("Error: no 7\n    at f (a.js:3)\n    at g (a.js:9)") == "Error: no #"
+
+
+def test_of_what_a_command_said_the_end_counts() -> None:
+    assert normalise("warning: old config\ncurl: (28) timed out\n") == "curl: (#) timed out"
+
+
+tokens = st.sampled_from([*"'\"`/\\#-:.@ \n\x1b\x85é1", "0x", "77", "deadbeef", "e1", "KeyError"])
+
+
+texts = st.one_of(st.text(max_size=400), st.lists(tokens, max_size=60).map("".join), st.text(string.printable))
+
+
+@given(texts)
+def test_a_message_is_short_and_stands_still_and_can_be_shown(error: str) -> None:
+    message = normalise(error)
+    assert normalise(message) == message
+    assert len(message) <= errors.LONGEST
+    shown = safe(message)
+    assert shown.isprintable()
+    assert "\n" not in message
+
+
+def test_dead_and_retrying_jobs_are_grouped_over_queues(client: Redis, engine: Engine) -> None:
+    mail, images = Queue("mail", client), Queue("images", client)
+    fail(mail, "TimeoutError: 1 s", "TimeoutError: 2 s", "KeyError: 'x'")
+    fail(mail, "TimeoutError: 3 s", name="digest", final=False)
+    fail(images, "TimeoutError: 4 s")
+    mail.put({}, id="never-failed", delay="1h")
+    found = last(errors.report(engine, [MAIL, IMAGES]))
+    told = [(g.message, g.dead, g.retrying, g.kinds, set(g.refs)) for g in found.groups]
+    assert told == [
+        ("TimeoutError: # s", 3, 1, ("digest", "send"), {MAIL, IMAGES}),
+        ("KeyError: 'x'", 1, 0, ("send",), {MAIL}),
+    ]
+    assert found.size.is_whole
+    assert found.groups[0].example.state is State.DEAD
+
+
+def test_a_group_that_only_waits_says_when_it_failed(client: Redis, engine: Engine) -> None:
+    before_ms = int(time.time() * 1000)
+    fail(Queue("mail", client), "TimeoutError: 1 s", final=False)
+    (group,) = last(errors.report(engine, [MAIL])).groups
+    assert group.last_ms is not None
+    assert before_ms - 5 <= group.last_ms <= time.time() * 1000 + 5
+
+
+def test_a_sample_is_of_the_newest_and_says_so(client: Redis, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(errors, "PER_PLACE", 3)
+    fail(Queue("mail", client), *["Old: x"] * 4, *["New: x"] * 3)
+    found = last(errors.report(engine, [MAIL]))
+    assert [(g.message, g.dead) for g in found.groups] == [("New: x", 3)]
+    assert (found.size.looked, found.size.of, found.size.is_whole) == (3, 7, False)
+
+
+def test_the_members_of_a_group_are_looked_for_in_the_whole_place(
+    client: Redis, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(errors, "PER_PLACE", 1)
+    monkeypatch.setattr(sampling, "STEP", 2)
+    fail(Queue("mail", client), *[f"TimeoutError: {n} s" for n in range(5)], "KeyError: 'x'")
+    steps = list(errors.members(engine, [MAIL], "TimeoutError: # s", (State.DEAD,)))
+    assert sum(len(step.jobs) for step in steps) == 5
+    assert (steps[-1].looked, steps[-1].of) == (6, 6)
+
+
+def test_a_long_traceback_is_grouped_by_what_it_ends_with(client: Redis, engine: Engine) -> None:
+    frames = "".join(f'  File "a{n}.py", line {n}, in f\n    x()\n' for n in range(30))
+    fail(Queue("mail", client), f"Traceback (most recent call last):\n{frames}ValueError: no 7")
+    (group,) = last(errors.report(engine, [MAIL])).groups
+    assert group.message == "ValueError: no #"
+    assert errors.whole(engine, group.example).error.count("File") == 30
+
+
+def test_a_system_without_errors_is_named(client: Redis, engine: Engine) -> None:
+    client.rpush("readytasklist", "a")
+    found = last(errors.report(engine, [Ref("dispatcher", "readytasklist")]))
+    assert (found.groups, found.silent) == ((), ("dispatcher",))

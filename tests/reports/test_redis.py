@@ -1,0 +1,113 @@
+"""`rqtui redis`: what is told of the server, and what is told where a right or a command is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+from redis import Redis
+from shell import shell
+
+from rqtui.client.queue import Queue
+from rqtui.connection.connect import connect
+from rqtui.connection.embedded import EmbeddedServer
+from rqtui.reports import redis
+from rqtui.reports.redis import Slow
+from rqtui.reports.redis_panels import Panel, panels
+from rqtui.scripts import script as scripts
+
+
+def text(panel: Panel) -> str:
+    return "\n".join("".join(piece.text for piece in line) for line in panel.lines)
+
+
+def named(report: redis.Report) -> dict[str, Panel]:
+    return {panel.name: panel for panel in panels(report)}
+
+
+@pytest.mark.each_server
+def test_every_part_is_told_of_a_real_server(server_client: Redis) -> None:
+    Queue("mail", server_client).put(1, id="a")
+    found = redis.look(server_client)
+    assert found.missing == {} and found.server.version and found.server.role == "primary"
+    assert found.rtt_ms is not None and 0 < found.rtt_ms < 1000 and abs(found.skew_ms or 0) < 1000
+    assert dict(found.clients).get("rqtui", 0) >= 1
+    assert {"eval", "evalsha"} & {command.name for command in found.commands}
+    assert ("db0", server_client.dbsize()) in [(name, keys) for name, keys, _ttl in found.keyspace]
+    assert all(text(panel) for name, panel in named(found).items() if name != "warnings")
+
+
+def test_a_slow_script_of_ours_is_named(client: Redis, settings: Callable[[str, str], None]) -> None:
+    Queue("mail", client).put(0)  # by its text, where this server has not seen the script
+    client.slowlog_reset()
+    settings("slowlog-log-slower-than", "0")
+    Queue("mail", client).put(1, id="a")
+    settings("slowlog-log-slower-than", "1000000")  # what comes now would push it out
+    found = redis.look(client)
+    assert "native/enqueue" in {entry.script for entry in found.slow}
+    line = next(line for line in text(named(found)["slow"]).splitlines() if "native/enqueue" in line)
+    assert "rqtui:{mail}:" in line and scripts.load("native")["enqueue"].sha not in line
+
+
+def test_hostile_words_of_a_slow_command_are_made_harmless(client: Redis) -> None:
+    hostile = Slow(0, 10, ("SET", "\x1b]0;owned\x07", "[bold]x[/bold]", "caf\udce9"), "", "\x1b[31mme")
+    found = replace(redis.look(client), slow=(hostile,))
+    shown = text(named(found)["slow"])
+    assert shown.isprintable() and "[bold]x[/bold]" in shown
+
+
+def test_what_endangers_jobs_is_said_with_a_remedy(client: Redis, settings: Callable[[str, str], None]) -> None:
+    settings("maxmemory", "100mb")
+    settings("maxmemory-policy", "allkeys-lru")
+    found = redis.look(client)
+    assert {"eviction", "no-persistence"} <= {finding.kind for finding in found.findings}
+    assert "CONFIG SET maxmemory-policy noeviction" in text(named(found)["warnings"])
+    assert "allkeys-lru" in text(named(found)["memory"])
+
+
+def test_a_clock_that_is_wrong_is_a_finding(client: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    import time
+
+    right = time.time
+    monkeypatch.setattr(time, "time", lambda: right() + 90)
+    (finding,) = (each for each in redis.look(client).findings if each.kind == "clock-skew")
+    assert "90 s behind" in finding.text
+
+
+@pytest.fixture
+def poor(real_server: EmbeddedServer, client: Redis) -> Iterator[str]:
+    """The URL of a user who may do nothing but connect and read queues."""
+    client.execute_command("ACL", "SETUSER", "poor", "reset", "on", ">pw", "~*", "-@all", "+ping", "+time", "+hello")
+    yield real_server.url.replace("redis://", "redis://poor:pw@")
+    client.execute_command("ACL", "DELUSER", "poor")
+
+
+def test_what_is_denied_is_said_with_the_right_that_is_missing(poor: str) -> None:
+    with connect(poor) as client:
+        found = redis.look(client)
+    parts = named(found)
+    assert "ACL SETUSER poor +slowlog|get" in parts["slow"].lacks
+    assert "ACL SETUSER poor +info" in parts["memory"].lacks and "+client|list" in parts["clients"].lacks
+    assert found.rtt_ms is not None and "round trip" in text(parts["server"])
+    ran = shell(poor, "redis")
+    assert ran.code == 0 and "ACL SETUSER poor +info" in ran.out
+
+
+def test_a_server_that_lacks_commands_says_which(fake_server: EmbeddedServer) -> None:
+    with connect(fake_server.url) as client:
+        found = redis.look(client)
+    assert "this server has no SLOWLOG" in named(found)["slow"].lacks
+    assert found.rtt_ms is not None
+
+
+def test_the_document_holds_what_the_view_shows(client: Redis, url: str) -> None:
+    found = shell(url, "redis", "--json").json
+    assert found["server"]["role"] == "primary" and found["server"]["version"]
+    assert found["memory"]["used_bytes"] > 0 and found["clients"]["connected"] >= 1
+    assert found["missing"] == {} and isinstance(found["findings"], list) and isinstance(found["slow"], list)
+
+
+def test_the_password_of_the_url_is_masked(poor: str) -> None:
+    ran = shell(poor, "redis", "--json")
+    assert "pw@" not in ran.out and ran.json["server"]["url"].startswith("redis://poor:***@")

@@ -1,0 +1,87 @@
+"""The scenario `outage`, in which Redis is held and every accepted job is looked for; and the list of demos."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+from redis import Redis
+from screens import text_of
+from waiting import wait_until
+
+from rqtui.client.native_keys import keys
+from rqtui.connection.embedded import embedded
+from rqtui.scenarios import SCENARIOS, run_headless
+from rqtui.scenarios.native import NativeRun
+from rqtui.scenarios.proof import prove
+from rqtui.scenarios.scenario import NativeScenario
+from rqtui.tui.screens.demo_chooser import Chooser
+
+OUTAGE = SCENARIOS["outage"]
+assert isinstance(OUTAGE, NativeScenario)
+
+
+def test_an_outage_loses_nothing_and_every_id_is_accounted_for() -> None:
+    with embedded("auto") as server:
+        found = run_headless(OUTAGE, server.url, seed=4, seconds=4, server_pid=server.pid)
+    assert found["lost"] == 0
+    assert found["findings"] == []
+    assert found["proof"]["accepted"] == found["put"] == sum(queue["enqueued"] for queue in found["queues"])
+    assert found["proof"]["missing"] == found["proof"]["doubled"] == 0
+    assert sum(found["proof"]["places"].values()) == found["put"]
+
+
+def test_the_proof_names_a_job_that_vanished_and_one_that_stands_twice(client: Redis) -> None:
+    names = keys("payments")
+    client.zadd(names["ready"], {"a": 1, "b": 2, "c": 3})
+    accepted = {"payments": [b"a", b"b", b"c"]}
+    assert prove(client, accepted).lost == 0
+    client.zrem(names["ready"], "b")
+    client.zadd(names["done"], {"c": 1})
+    found = prove(client, accepted)
+    assert (found.missing, found.doubled, found.lost) == ((b"b",), (b"c",), 1)
+    assert "1 LOST, such as b" in found.sentence()
+    assert "1 in two places, such as c" in found.sentence()
+
+
+def test_what_a_person_deleted_is_not_called_lost(client: Redis) -> None:
+    client.hset(keys("payments")["meta"], "deleted", 1)
+    found = prove(client, {"payments": [b"a"]})
+    assert found.lost == 0
+    assert "1 deleted by hand" in found.sentence()
+
+
+@pytest.mark.slow
+def test_when_redis_is_back_the_run_says_by_itself_that_nothing_is_lost() -> None:
+    with embedded("auto") as server, NativeRun(replace(OUTAGE, cut_at_s=0.3), server.url, 1, server.pid) as run:
+        run.cut_s = 1.0
+        wait_until(lambda: run.status().is_cut, 10, "Redis is held")
+        wait_until(lambda: run.status().said, 20, "the proof")
+        assert run.status().said.startswith("Redis is back. ")
+        assert run.status().said.endswith("none lost")
+
+
+def test_the_list_of_demos_offers_all_of_them_and_starts_the_one_under_the_cursor() -> None:
+    async def choose() -> str | None:
+        app = Chooser(SCENARIOS)
+        async with app.run_test(size=(80, 24)) as pilot:
+            await pilot.pause()
+            assert all(name in text_of(app) for name in SCENARIOS)
+            await pilot.press("j", "j", "G", "k")
+            await pilot.pause()
+            assert app.query_one("#scenarios").cursor_id == "rush"  # type: ignore[attr-defined]
+            await pilot.press("enter")
+        return app.return_value
+
+    assert asyncio.run(choose()) == "rush"
+
+
+def test_whoever_leaves_the_list_starts_nothing() -> None:
+    async def leave() -> str | None:
+        app = Chooser(SCENARIOS)
+        async with app.run_test(size=(60, 16)) as pilot:
+            await pilot.press("q")
+        return app.return_value
+
+    assert asyncio.run(leave()) is None

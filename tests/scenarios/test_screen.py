@@ -1,0 +1,76 @@
+"""The demo of another system beside the screen: the strip's keys, and the screen's own loops that serve its queue."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from redis import Redis
+from rich.cells import cell_len
+from screens import WIDE, Screen, on_screen
+from textual.widgets._toast import Toast
+
+from rqtui.config.settings import Settings
+from rqtui.scenarios import SCENARIOS
+from rqtui.scenarios.foreign import ForeignRun
+from rqtui.scenarios.stage import ForeignScenario
+from rqtui.tui.app import Cockpit
+from rqtui.tui.widgets import chrome
+
+FOREIGN = {name: story for name, story in SCENARIOS.items() if isinstance(story, ForeignScenario)}
+SAYS = {"delays": "original", "onboarding": "deleted", "timeouts": "pass", "consumers": "pass", "latecomer": "lost"}
+
+
+@asynccontextmanager
+async def demo_of(name: str, url: str) -> AsyncIterator[tuple[Screen, ForeignRun]]:
+    """A scenario at play and the screen beside it, as `rqtui demo` opens it."""
+    story = FOREIGN[name]
+    with ForeignRun(story, url) as run:
+        settings = Settings(url, layouts=(story.layout,))
+        app = Cockpit(settings, run, open_queue=story.queue, interval_s=0.25, foreign_loops=True)
+        async with app.run_test(size=WIDE, notifications=True) as pilot:
+            it = Screen(app, pilot)
+            await it.until_shown(story.queue, "try", "worker +")
+            yield it, run
+
+
+@pytest.mark.parametrize("name", sorted(FOREIGN))
+@on_screen
+async def test_each_demo_opens_on_its_board_and_its_keys_say_what_they_do(name: str, url: str, client: Redis) -> None:
+    async with demo_of(name, url) as (it, run):
+        await it.until(lambda: run.status().finished > 0, "its workers work")
+        for place in run.stage.layout.places:
+            assert place.name in it.text()
+        await it.press("8")
+        await it.until_told("died")
+        await it.press("0")
+        await it.until_told(SAYS[name])
+        assert run.status().workers_lost == 1
+        it.app.screen.query(Toast).remove()
+        await it.press("d")
+        await it.until_shown(f"demo: {name}", "watch")
+
+
+@on_screen
+async def test_the_screens_dispatcher_serves_the_demo_and_comma_stops_it(url: str, client: Redis) -> None:
+    def overdue(by_s: float) -> int:
+        return int(client.zcount("delayedtaskset", 0, time.time() - by_s))
+
+    async with demo_of("delays", url) as (it, run):
+        await it.until(lambda: run.status().finished > 0, "jobs are dispatched from the start")
+        await it.press("comma")
+        await it.until(lambda: overdue(1) >= 3, "due jobs stay")
+        await it.until_shown("due: , dispatches")
+        await it.press("comma")
+        await it.until(lambda: overdue(1.5) == 0, "they go in batches")
+
+
+@pytest.mark.parametrize("width", [60, 78, 100])
+def test_a_strip_without_room_leaves_whole_keys_away_and_keeps_the_one_that_explains(width: int) -> None:
+    keys = [(str(number), "collector") for number in range(9)]
+    left, right = chrome.strip_line([*keys, ("d", "try")], ["5 workers"], "late", width)
+    shown = chrome.spread(left, right, width).plain
+    assert shown.startswith("0 collector  1 collector") and "  d try" in shown and shown.rstrip().endswith("late")
+    assert "…" not in shown and cell_len(shown) == width

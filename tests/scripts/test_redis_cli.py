@@ -1,0 +1,59 @@
+"""`redis-cli --eval lua/native/VERB.lua KEY … , ARG …` does what the header says, for every verb.
+
+The command lines are made from the headers, so this is also the test that a header is enough to call a script.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from keyspace import dump
+from native_jobs import SCRIPTS, ask, key, places_of, words
+from native_subject import NATIVE, USES
+from redis import Redis
+from subject import Scene, words_of
+
+ROOT = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.skipif(not shutil.which("redis-cli"), reason="redis-cli is not installed")
+
+
+def cli(client: Redis, *arguments: object) -> str:
+    given = client.connection_pool.connection_kwargs
+    command = ["redis-cli", "-h", given["host"], "-p", given["port"], *arguments]
+    shown = [part if isinstance(part, bytes) else str(part) for part in command]
+    return subprocess.run(shown, capture_output=True, check=True, timeout=20, cwd=ROOT).stdout.decode()
+
+
+def eval_file(client: Redis, verb: str, keys: Sequence[object], argv: Sequence[object]) -> list[str]:
+    """What redis-cli prints, as the lines of its raw form."""
+    return cli(client, "--eval", SCRIPTS[verb].path, *keys, ",", *argv).splitlines()
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_redis_cli_runs_a_script_from_its_header(name: str, client: Redis) -> None:
+    source = (USES[name].sources or SCRIPTS[name].sources or ("",))[0]
+    scene = Scene.build(NATIVE, client, name, source)
+    first_word = words_of(scene.run())[0]
+    expected = dump(client)
+    scene = Scene.build(NATIVE, client, name, source)
+    call = scene.world.call(scene.script, scene.request)
+    printed = eval_file(client, name, call.keys, call.argv)
+    assert printed[0] == first_word
+    assert dump(client) == expected
+
+
+def test_an_operator_can_do_without_rqtui(client: Redis) -> None:
+    """Enqueue, reserve and ack by hand: the empty string means the default, the server's clock for one."""
+    keys = {name: [key(declared.name) for declared in script.keys] for name, script in SCRIPTS.items()}
+    assert eval_file(client, "enqueue", keys["enqueue"], ["", "job:1", "{}", *[""] * 9]) == ["moved"]
+    word, _next_ms, id, token, *_ = eval_file(client, "reserve", keys["reserve"], ["", 1, "me", ""])
+    assert (word, id) == ("moved", "job:1")
+    assert eval_file(client, "ack", keys["ack"], ["", 60000, "job:1", token]) == ["moved"]
+    assert places_of(client, b"job:1") == ["done"]
+    assert words(ask(client, "ack", [(b"job:1", token)])) == ["done"]
+    refused = eval_file(client, "reserve", keys["reserve"], ["", 0, "me", ""])
+    assert "limit is 1 to 1000" in refused[0] and "nothing was changed" in refused[0]

@@ -1,0 +1,765 @@
+"""Scripts called by names: the header's grammar, the Lua below it, calls, answers, recovery, errors."""
+
+from __future__ import annotations
+
+import math
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from fakeredis import FakeRedis, FakeServer
+from families import in_one
+from keyspace import dump
+from proxy import Proxy
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+from script_lint import faults
+from versions import is_older
+
+from rqtui.connection.connect import connect
+from rqtui.connection.embedded import EmbeddedServer
+from rqtui.errors import Denied, Refused, ScriptError, ServerError, Unknown, Unreachable, UsageError, WrongType
+from rqtui.scripts import script as scripts
+from rqtui.scripts.script import Answer, Arg, Key, Move
+
+ROOT = Path(__file__).resolve().parents[2]
+FILES = sorted((ROOT / "lua").glob("*/*.lua"))
+
+PROMOTE = """\
+-- Make a scheduled job
+-- ready now.
+--
+-- It says `gone` for a job that is
+-- somewhere else.
+--
+-- Second paragraph.
+--
+-- moves    scheduled -> ready
+-- KEYS     scheduled  zset  id by due (ms)
+--          ready      zset  id by priority, then arrival
+-- ARGV     id         str   the job
+-- returns  moved      jobs moved: 1
+--          gone       it is not scheduled
+local scheduled, ready = KEYS[1], KEYS[2]
+local id = ARGV[1]
+if not redis.call('ZSCORE', scheduled, id) then return 'gone' end
+redis.call('ZADD', ready, 0, id)
+redis.call('ZREM', scheduled, id)
+return {'moved'}
+"""
+
+ECHO = """\
+-- Answer with what was asked.
+--
+-- KEYS     first  any
+-- ARGV     number?  int
+--          each     (id bytes, note? str, size? int, share? float, urgent? bool)
+-- returns  echo  (number? int, count int) rows (id bytes, note str, size? int, share? float, urgent bool)
+--                all of it
+local first, number, rows = KEYS[1], ARGV[1], {}
+for i = 2, #ARGV, 5 do
+  rows[#rows + 1] = {ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]}
+end
+if first == '' then return redis.error_reply('ERR no key') end
+return {'echo', number, #rows, rows}
+"""
+
+FIND = """\
+-- Say of each id what its score is.
+--
+-- KEYS     ready  zset  id by score
+-- ARGV     each   (id bytes)
+-- returns each  found  (score int)  it is there
+--               gone   it is not
+local ready, words = KEYS[1], {}
+for i = 1, #ARGV do
+  local score = redis.call('ZSCORE', ready, ARGV[i])
+  words[i] = score and {'found', score} or 'gone'
+end
+return words
+"""
+
+
+def script(signature: str, code: str, name: str = "trial") -> scripts.Script:
+    """A script with a summary, the given signature and the given Lua."""
+    lines = "".join(f"-- {line}\n" for line in signature.strip("\n").splitlines())
+    return scripts.parse(f"-- Try something.\n--\n{lines}{code}\n", f"lua/trials/{name}.lua")
+
+
+def put(code: str = "redis.call('SET', KEYS[1], ARGV[1])\nreturn 'moved'") -> scripts.Script:
+    """A script that changes one string."""
+    return script(
+        "writes   value\nKEYS     value  string  it\nARGV     id  str  what\nreturns  moved  written", code, "put"
+    )
+
+
+# -- the grammar
+
+
+def test_a_header_says_all_there_is_to_know() -> None:
+    promote = scripts.parse(PROMOTE, "lua/native/promote.lua")
+    assert promote.name == "promote"
+    assert promote.summary == "Make a scheduled job ready now."
+    assert promote.text == "It says `gone` for a job that is somewhere else.\n\nSecond paragraph."
+    assert promote.moves == (Move(("scheduled",), ("ready",)),)
+    assert promote.keys == (
+        Key("scheduled", "zset", "id by due (ms)"),
+        Key("ready", "zset", "id by priority, then arrival"),
+    )
+    assert promote.args == (Arg("id", "str", False, "the job"),)
+    assert {word.word: word.text for word in promote.returns.values()} == {
+        "moved": "jobs moved: 1",
+        "gone": "it is not scheduled",
+    }
+    assert (promote.sources, promote.targets, promote.done_word) == (("scheduled",), ("ready",), "moved")
+    assert not promote.read_only and not promote.per_row and promote.each == ()
+
+
+def test_moves_enter_leave_branch_and_stand_on_several_lines() -> None:
+    keys = "KEYS     a  zset\n         b  zset\n         c  zset\n         d  zset\nreturns  moved"
+    several = script(
+        f"moves    a b -> c | d\n         -> a\n         d ->\nmoves    a -> | c\n{keys}", "return 'moved'"
+    )
+    assert several.moves == (
+        Move(("a", "b"), ("c", "d")),
+        Move((), ("a",)),
+        Move(("d",), (), leaves=True),
+        Move(("a",), ("c",), leaves=True),
+    )
+    assert several.sources == ("a", "b", "d")
+
+
+def test_forgets_writes_and_derived_are_read() -> None:
+    gc = script(
+        "forgets  done\nwrites   jobs\n         meta\nderived  <id>-lock  made from ids\n         q:data:<id>\n"
+        "KEYS     done  zset\n         jobs  hash\n         meta  hash\nreturns  moved",
+        "return 'moved'",
+    )
+    assert (gc.forgets, gc.writes, gc.derived) == (("done",), ("jobs", "meta"), ("<id>-lock", "q:data:<id>"))
+    assert not gc.read_only
+
+
+def test_tails_wrap_over_lines_and_columns_may_be_optional() -> None:
+    counts = script(
+        "KEYS     each (place any,\n  kind any)  any plain places\n"
+        "ARGV     now_ms?  int  a clock\n         each  (id str,\n                delay_ms? int)\n"
+        "returns  counts  (a int,\n b? str) rows (c bytes,\n     d float)\n"
+        "                 the text\n                 goes on",
+        "return {'counts', 1, '', {}, ARGV[7], KEYS[9]}",
+    )
+    assert [key.name for key in counts.keys_each] == ["place", "kind"]
+    assert counts.each == (Arg("id", "str"), Arg("delay_ms", "int", True))
+    word = counts.returns["counts"]
+    assert word.values == (Arg("a", "int"), Arg("b", "str", True))
+    assert word.rows == (Arg("c", "bytes"), Arg("d", "float"))
+    assert word.text == "the text goes on"
+    assert counts.read_only
+
+
+def test_returns_each_gives_one_answer_per_row() -> None:
+    find = scripts.parse(FIND, "find.lua")
+    assert find.per_row and list(find.returns) == ["found", "gone"]
+    below = script("ARGV     each  (id str)\nreturns each  moved  it did", "return {}")
+    assert below.per_row and below.returns["moved"].text == "it did"
+
+
+BROKEN = {
+    "no header": ("return 'a'", "1: the header has no signature"),
+    "no summary": ("-- returns  a\nreturn 'a'", "1: the header has no summary"),
+    "no answers": ("-- S.\n--\n-- KEYS     a  zset\nreturn 'a'", "3: the signature has no answers"),
+    "unknown clause": ("-- S.\n--\n-- KEYS     a  zset\n-- argv     b  str\n-- returns  a", "4: 'argv' is no clause"),
+    "wrong order": ("-- S.\n--\n-- returns  a\n-- KEYS     b  zset", "4: KEYS stands twice or in the wrong place"),
+    "twice": ("-- S.\n--\n-- KEYS     b  zset\n-- KEYS     c  zset\n-- returns  a", "4: KEYS stands twice"),
+    "after it": ("-- S.\n--\n-- returns  a\n--\n-- More.", "5: nothing may follow the signature"),
+    "not aligned": ("-- S.\n--\n-- KEYS     a  zset\n--     b  zset\n-- returns  a", "4: the line is not aligned"),
+    "nothing said": ("-- S.\n--\n-- moves\n-- KEYS     a  zset\n-- returns  a", "3: moves is followed by nothing"),
+    "a word with a dash": ("-- S.\n--\n-- returns  not-moved  x", "3: 'not-moved  x' is no answer"),
+    "open": ("-- S.\n--\n-- ARGV     each (a str,\n-- returns  a", "3: a parenthesis is not closed"),
+    "open at the end": ("-- S.\n--\n-- returns  a (b int", "3: a parenthesis is not closed"),
+    "no arrow": ("-- S.\n--\n-- moves    a b\n-- returns  a", "3: 'a b' is no move"),
+    "from nowhere": ("-- S.\n--\n-- moves    ->\n-- returns  a", "3: a move without a source"),
+    "capitals": ("-- S.\n--\n-- KEYS     Ready  zset\n-- returns  a", "3: 'Ready  zset' is no key"),
+    "key type": ("-- S.\n--\n-- KEYS     ready  sorted\n-- returns  a", "3: 'sorted' is no type"),
+    "optional key": ("-- S.\n--\n-- KEYS     each (ready? zset)\n-- returns  a", "3: a key cannot be optional"),
+    "argument type": ("-- S.\n--\n-- ARGV     n  number\n-- returns  a", "3: 'number' is no type"),
+    "column": ("-- S.\n--\n-- ARGV     each (id)\n-- returns  a", "3: 'id' is no column"),
+    "empty tail": ("-- S.\n--\n-- ARGV     each ()\n-- returns  a", "3: '' is no column"),
+    "after the tail": (
+        "-- S.\n--\n-- ARGV     each (id str)\n--          n  int\n-- returns  a",
+        "4: nothing may follow",
+    ),
+    "derived": ("-- S.\n--\n-- derived  lock\n-- returns  a", "3: 'lock': expected the template"),
+    "writes": ("-- S.\n--\n-- writes   a, b\n-- returns  a", "3: 'a, b': expected names of keys"),
+    "no such key": ("-- S.\n--\n-- writes   meta\n-- KEYS     a  zset\n-- returns  a", "3: meta is named here"),
+    "no such place": (
+        "-- S.\n--\n-- moves    a ->\n--          b ->\n-- KEYS     a  zset\n-- returns  a",
+        "4: b is named",
+    ),
+    "twin keys": ("-- S.\n--\n-- KEYS     a  zset\n--          a  hash\n-- returns  a", "3: KEYS names a twice"),
+    "twin columns": ("-- S.\n--\n-- ARGV     a  int\n--          each (a str)\n-- returns  a", "3: ARGV names a twice"),
+    "twin words": ("-- S.\n--\n-- returns  a\n--          a", "4: the word a is declared twice"),
+    "twin values": ("-- S.\n--\n-- returns  a (b int, b int)", "3: the name b is declared twice"),
+    "each without tail": ("-- S.\n--\n-- returns each  a", "3: `returns each` needs a tail"),
+    "rows of each": (
+        "-- S.\n--\n-- ARGV     each (id str)\n-- returns each  a rows (b int)",
+        "4: an answer of `returns each` has values, but no rows",
+    ),
+}
+
+
+@in_one("case", BROKEN)
+def test_a_script_that_breaks_the_contract_is_refused_with_file_and_line(case: str) -> None:
+    source, expected = BROKEN[case]
+    with pytest.raises(ScriptError) as caught:
+        scripts.parse(source, "lua/x/y.lua")
+    assert str(caught.value).startswith(f"lua/x/y.lua:{expected}")
+
+
+# -- the Lua below it
+
+UNDECLARED = {
+    "key index": ("-- S.\n--\n-- KEYS     a  zset\n-- returns  a\n\nlocal b = KEYS[2]", "6: KEYS[2] is used"),
+    "index nought": ("-- S.\n--\n-- KEYS     a  zset\n-- returns  a\nlocal b = KEYS[0]", "5: KEYS[0] is used"),
+    "arg index": ("-- S.\n--\n-- returns  a\nlocal b = ARGV[1]", "4: ARGV[1] is used, but the header declares 0"),
+    "word": ("-- S.\n--\n-- returns  a\n--          b\nreturn 'c'", "5: 'c' is returned, but the header declares: a b"),
+    "word in a table": ("-- S.\n--\n-- returns  a\nif x then\n  return {\n    'c', 1}\nend\nreturn 'a'", "5: 'c' is"),
+}
+
+
+@pytest.mark.parametrize("case", UNDECLARED)
+def test_what_the_header_does_not_declare_is_found_with_file_and_line(case: str) -> None:
+    source, expected = UNDECLARED[case]
+    found = faults(scripts.parse(source, "lua/x/y.lua"), source, "lua/x/y.lua")
+    assert any(sentence.startswith(f"lua/x/y.lua:{expected}") for sentence in found), found
+
+
+def test_comments_strings_and_local_functions_are_not_taken_for_answers() -> None:
+    code = """
+-- KEYS[7] and return 'nothing' in a comment
+--[[ ARGV[9]
+return 'nothing' ]]
+local function where(x)
+  if x then for i = 1, 2 do x = i end return 'inside' end
+  repeat x = nil until not x
+  return 'elsewhere'
+end
+if #KEYS > 3 or #ARGV > 2 then return 'a' .. 'b' end
+return 'a'"""
+    read = script("returns  a", code)
+    assert read.done_word == "a" and faults(read, read.source, "a.lua") == []
+
+
+# -- the files of lua/
+
+
+def test_there_are_scripts_to_test() -> None:
+    assert FILES
+
+
+@in_one("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_a_file_keeps_its_header(path: Path) -> None:
+    loaded = scripts.load(path.parent.name)[path.stem]
+    assert faults(loaded, loaded.source, loaded.path) == []
+
+
+PLANTED = {
+    "another name for a key": ("KEYS[1], KEYS[2]", "KEYS[2], KEYS[1]", "KEYS[2] is called scheduled"),
+    "another name for an argument": (
+        "local id = ARGV[1]",
+        "local job, id = tonumber(ARGV[1]) or 1, 2",
+        "ARGV[1] is called job",
+    ),
+    "another name by unpack": ("= KEYS[1], KEYS[2]", "= unpack(ARGV)", "ARGV[1] is called scheduled"),
+    "a key that is never used": ("redis.call('ZADD', ready, 0, id)", "", "KEYS[2], ready, is declared, but never used"),
+    "an argument that is never read": (
+        "local id = ARGV[1]",
+        "local id = 'x'",
+        "ARGV[1], id, is declared, but never used",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", PLANTED)
+def test_a_planted_fault_is_found(fault: str) -> None:
+    old, new, expected = PLANTED[fault]
+    assert old in PROMOTE
+    planted = scripts.parse(PROMOTE.replace(old, new), "p.lua")
+    found = faults(planted, planted.source, "p.lua")
+    assert any(re.fullmatch(rf"p\.lua:\d+: {re.escape(expected)}.*", sentence) for sentence in found), found
+
+
+def test_the_examples_of_this_file_have_no_faults() -> None:
+    for source in (PROMOTE, ECHO, FIND):
+        parsed = scripts.parse(source, "e.lua")
+        assert faults(parsed, source, "e.lua") == []
+
+
+def test_a_tail_that_is_never_read_is_found() -> None:
+    silent = script("ARGV     each  (id str)\nreturns  moved", "return 'moved'")
+    assert "the tail" in faults(silent, silent.source, "s.lua")[0]
+
+
+def test_a_folder_that_is_not_there_is_named() -> None:
+    with pytest.raises(ScriptError, match="lua/nowhere"):
+        scripts.load("nowhere")
+
+
+# -- calls
+
+
+def test_a_call_puts_named_things_in_the_headers_order() -> None:
+    promote = scripts.parse(PROMOTE, "promote.lua")
+    call = promote.call({"ready": "r", "scheduled": b"s", "jobs": "unused"}, {"id": "ü"})
+    assert call.command(read_only=False) == [b"EVALSHA", promote.sha, "2", b"s", b"r", "ü".encode()]
+
+
+def test_rows_are_sequences_or_mappings() -> None:
+    echo = scripts.parse(ECHO, "echo.lua")
+    by_order = echo.call({"first": "k"}, {}, [(b"a", "n", 1, 0.5, True), [b"b", None, None, None, None]])
+    by_name = echo.call(
+        {"first": "k"}, {}, ({"note": "n", "id": b"a", "share": 0.5, "urgent": True, "size": 1}, {"id": b"b"})
+    )
+    assert by_order.argv == by_name.argv
+    assert by_order.argv == [b"", b"a", b"n", "1", "0.5", b"1", b"b", b"", b"", b"", b""]
+
+
+KEYS: dict[str, str | bytes] = {"first": "k"}
+WRONG_CALLS: dict[str, tuple[Callable[[scripts.Script], Any], str]] = {
+    "a key is missing": (lambda s: s.call({}), "trial: the key first is missing"),
+    "an unknown argument": (lambda s: s.call(KEYS, {"m": 1}), "trial: it has no argument m; it takes: n"),
+    "an argument is missing": (lambda s: s.call(KEYS), "trial: n is missing"),
+    "text for an int": (lambda s: s.call(KEYS, {"n": "5"}), "trial: n must be a whole number, not '5'"),
+    "a fraction for an int": (lambda s: s.call(KEYS, {"n": 1.5}), "trial: n must be a whole number"),
+    "NaN for an int": (lambda s: s.call(KEYS, {"n": math.nan}), "trial: n must be a whole number, not nan"),
+    "a bool for an int": (lambda s: s.call(KEYS, {"n": True}), "trial: n must be a whole number"),
+    "an int beyond Lua": (lambda s: s.call(KEYS, {"n": 2**60}), "trial: n is beyond"),
+    "a monstrous int": (lambda s: s.call(KEYS, {"n": 10**5000}), "trial: n is beyond"),
+    "infinity": (lambda s: s.call(KEYS, {"n": 1}, [("a", math.inf, None)]), "trial: f must be a finite number"),
+    "a huge float": (lambda s: s.call(KEYS, {"n": 1}, [("a", 10**400, None)]), "trial: f must be a finite number"),
+    "text for a float": (lambda s: s.call(KEYS, {"n": 1}, [("a", "1", None)]), "trial: f must be a number"),
+    "an int for a bool": (lambda s: s.call(KEYS, {"n": 1}, [("a", 1.0, 1)]), "trial: b must be true or false"),
+    "an int for text": (lambda s: s.call(KEYS, {"n": 1}, [(1, 1.0, None)]), "trial: t must be text or bytes, not 1"),
+    "no Unicode": (lambda s: s.call(KEYS, {"n": 1}, [("\ud800", 1.0, None)]), "trial: t must be text that UTF-8"),
+    "the row": (lambda s: s.call(KEYS, {"n": 1}, [("a", 1.0, None), (None, 1.0, None)]), "(row 2)"),
+    "a short row": (lambda s: s.call(KEYS, {"n": 1}, [("a", 1.0, None), ("a",)]), "trial: row 2 has 1 values"),
+    "long rows": (lambda s: s.call(KEYS, {"n": 1}, [("a", 1.0, None, 4)]), "expected 3: t, f, b"),
+    "text as a row": (lambda s: s.call(KEYS, {"n": 1}, ["abc"]), "trial: a row is a sequence or a mapping, not str"),
+    "an unknown column": (lambda s: s.call(KEYS, {"n": 1}, [{"t": "a", "x": 1}]), "trial: a row has no column 'x'"),
+    "keys nobody takes": (lambda s: s.call(KEYS, {"n": 1}, each_keys=[("a",)]), "trial: it takes no keys beyond"),
+}
+
+
+@in_one("case", WRONG_CALLS)
+def test_a_wrong_call_is_a_sentence_and_nothing_is_sent(case: str) -> None:
+    make, expected = WRONG_CALLS[case]
+    signature = "KEYS     first  any\nARGV     n  int\n         each  (t str, f float, b? bool)\nreturns  moved"
+    with pytest.raises(UsageError) as caught:
+        make(script(signature, "return 'moved'"))
+    assert expected in str(caught.value)
+
+
+def test_rows_for_a_script_without_a_tail_are_refused() -> None:
+    with pytest.raises(UsageError, match="promote: it takes no rows"):
+        scripts.parse(PROMOTE, "promote.lua").call({"scheduled": "s", "ready": "r"}, {"id": "a"}, [("a",)])
+
+
+def test_a_whole_float_is_a_whole_number() -> None:
+    assert script("ARGV     n  int\nreturns  moved", "return 'moved'").call({}, {"n": 5.0}).argv == ["5"]
+
+
+# -- answers, on every server and on fakeredis
+
+
+@pytest.mark.each_server
+def test_values_and_tables_come_back_by_name_and_type(any_client: redis.Redis) -> None:
+    echo = scripts.parse(ECHO, "echo.lua")
+    rows = [(b"\xff\x00", "ü\udcff", 2**53, 1.25, True), (b"b", "", None, None, False)]
+    answer = scripts.run(any_client, echo.call({"first": "k"}, {"number": -3}, rows))
+    assert (answer.word, answer.text) == ("echo", "all of it")
+    assert answer.values == {"number": -3, "count": 2}
+    assert answer.rows == rows
+    assert scripts.run(any_client, echo.call({"first": "k"})) == Answer(
+        "echo", "all of it", {"number": None, "count": 0}
+    )
+
+
+@pytest.mark.each_server
+def test_each_row_gets_its_answer(any_client: redis.Redis) -> None:
+    any_client.zadd("z", {b"a": 7, b"\xfe": 9})
+    find = scripts.parse(FIND, "find.lua")
+    answer = scripts.run(any_client, find.call({"ready": "z"}, rows=[(b"a",), (b"nobody",), (b"\xfe",)]))
+    assert [(one.word, one.values.get("score")) for one in answer.each] == [("found", 7), ("gone", None), ("found", 9)]
+    none = scripts.run(any_client, find.call({"ready": "z"}, rows=[(b"x",), (b"y",)]))
+    assert [one.text for one in none.each] == ["it is not", "it is not"]
+    assert scripts.run(any_client, find.call({"ready": "z"})).each == []
+
+
+@pytest.mark.each_server
+def test_keys_can_repeat_too(any_client: redis.Redis) -> None:
+    any_client.rpush("l", 1, 2)
+    any_client.set("s", 1)
+    types = script(
+        "KEYS     first  any\n         each (place any)\nreturns  types  rows (kind str)",
+        "local found = {}\nfor i = 1, #KEYS do found[i] = {redis.call('TYPE', KEYS[i]).ok} end\n"
+        "return {'types', found}",
+    )
+    call = types.call({"first": "l"}, each_keys=[("s",), {"place": b"none"}])
+    assert scripts.run(any_client, call).rows == [("list",), ("string",), ("none",)]
+
+
+BROKEN_ANSWERS = {
+    "an undeclared word": ("local w = 'other' return w", "returned b'other'; the header declares: moved"),
+    "no word": ("return 5", "does not begin with a word"),
+    "nothing": ("return nil", "does not begin with a word"),
+    "too many values": ("return {'moved', 1, 2}", "came with 2 values; the header declares 1"),
+    "too few values": ("return {'moved'}", "n was returned as None"),
+    "a value of another type": ("return {'moved', 'abc'}", "n was returned as b'abc', the header says int"),
+}
+
+
+@in_one("case", BROKEN_ANSWERS)
+def test_an_answer_that_breaks_the_header_is_an_error(client: redis.Redis, case: str) -> None:
+    code, expected = BROKEN_ANSWERS[case]
+    with pytest.raises(ScriptError, match=re.escape(expected)) as caught:
+        scripts.run(client, script("returns  moved  (n int)", code).call({}))
+    assert str(caught.value).startswith("lua/trials/trial.lua:1: ")
+
+
+def test_a_table_with_a_missing_column_is_an_error(client: redis.Redis) -> None:
+    with pytest.raises(ScriptError, match="a, b"):
+        scripts.run(client, script("returns  t  rows (a int, b int)", "return {'t', {{1}}}").call({}))
+
+
+def test_one_answer_per_row_is_required(client: redis.Redis) -> None:
+    short = script("ARGV     each  (id str)\nreturns each  moved", "return {ARGV[1] and 'moved'}")
+    with pytest.raises(ScriptError, match="1 answers for 2 rows"):
+        scripts.run(client, short.call({}, rows=[("a",), ("b",)]))
+
+
+@pytest.mark.each_server
+def test_optional_values_may_be_missing_at_the_end(any_client: redis.Redis) -> None:
+    maybe = script("returns  moved  (a int, b? int, c? str, d? bool)", "return {'moved', 1, '', false}")
+    assert scripts.run(any_client, maybe.call({})).values == {"a": 1, "b": None, "c": None, "d": None}
+
+
+@pytest.mark.skipif(not shutil.which("redis-cli"), reason="redis-cli is not installed")
+def test_redis_cli_runs_a_file_as_its_header_says(client: redis.Redis, url: str, tmp_path: Path) -> None:
+    file = tmp_path / "promote.lua"
+    file.write_text(PROMOTE)
+    client.zadd("s", {"a b": 1})
+    command = ["redis-cli", "-u", url, "--eval", str(file), "s", "r", ",", "a b"]
+    said = [subprocess.run(command, capture_output=True, text=True, timeout=10).stdout for _ in range(2)]
+    assert [line.split()[-1] for line in said] in (['"moved"', '"gone"'], ["moved", "gone"])
+    assert client.zrange("r", 0, -1) == [b"a b"]
+
+
+# -- pipelines, digests, read-only calls
+
+
+@pytest.mark.each_server
+def test_a_pipeline_answers_in_order_and_errors_stand_in_their_place(any_client: redis.Redis) -> None:
+    any_client.set("z2", "x")
+    find = scripts.parse(FIND, "find.lua")
+    bad = script("returns  moved", "return redis.error_reply('ERR not today')")
+    calls = [find.call({"ready": "z"}, rows=[(b"a",)]), bad.call({}), find.call({"ready": "z"}, rows=[(b"b",)])]
+    first, refused, last = scripts.run_all(any_client, calls)
+    assert isinstance(first, Answer) and isinstance(last, Answer)
+    assert isinstance(refused, Refused) and str(refused) == "not today"
+    assert scripts.run_all(any_client, []) == []
+
+
+@pytest.mark.each_server
+def test_scripts_the_server_forgot_are_sent_again_in_a_second_trip(any_client: redis.Redis) -> None:
+    write, find = put(), scripts.parse(FIND, "find.lua")
+    for _ in range(2):
+        any_client.script_flush()
+        scripts.run(any_client, find.call({"ready": "z"}))  # known, the others are not
+        calls = [write.call({"value": f"v{i}"}, {"id": str(i)}) for i in range(3)]
+        answers = scripts.run_all(any_client, [*calls, find.call({"ready": "z"}, rows=[(b"a",)])])
+        assert [answer.word for answer in answers if isinstance(answer, Answer)] == ["moved"] * 3 + [""]
+    assert any_client.mget("v0", "v1", "v2") == [b"0", b"1", b"2"]
+
+
+def test_a_known_script_is_one_short_command(client: redis.Redis, url: str) -> None:
+    write = put()
+    client.script_flush()
+    with Proxy(url) as proxy, connect(proxy.url) as through:
+        for i in range(3):
+            scripts.run(through, write.call({"value": "v"}, {"id": str(i)}))
+        assert proxy.count("EVALSHA") == 3
+        assert proxy.count("EVAL") - proxy.count("EVALSHA") == 1
+
+
+@pytest.mark.each_server
+def test_a_script_that_only_reads_is_held_to_it_by_the_server(
+    server_client: redis.Redis, server: EmbeddedServer
+) -> None:
+    if is_older(server_client, 7):
+        pytest.skip("EVAL_RO needs Redis 7")
+    liar = script("KEYS     value  string\nreturns  moved", "redis.call('SET', KEYS[1], 1)\nreturn 'moved'", "liar")
+    with pytest.raises(ScriptError, match="liar.lua:5: it writes, but its header"):
+        scripts.run(server_client, liar.call({"value": "v"}))
+    assert dump(server_client) == {}
+    with Proxy(server.url) as proxy, connect(proxy.url) as through:
+        server_client.script_flush()
+        scripts.run(through, scripts.parse(FIND, "f.lua").call({"ready": "z"}))
+        assert [name for name in proxy.requests if name.startswith("EVAL")] == ["EVALSHA_RO", "EVAL_RO"]
+
+
+def test_a_server_without_read_only_calls_is_asked_once() -> None:
+    fake = FakeRedis(server=FakeServer(), protocol=2)
+    seen: list[str] = []
+    find = scripts.parse(FIND, "find.lua")
+    connection_class = fake.connection_pool.connection_class
+
+    class Watching(connection_class):  # type: ignore[misc, valid-type]
+        def send_packed_command(self, command: Any, check_health: bool = True) -> None:
+            seen.extend(name.decode() for name in re.findall(rb"\r\n(EVAL\w*)\r\n", b"".join(command)))
+            super().send_packed_command(command, check_health)
+
+    fake.connection_pool.connection_class = Watching
+    for _ in range(3):
+        assert scripts.run(fake, find.call({"ready": "z"}, rows=[(b"a",)])).each[0].word == "gone"
+    assert seen == ["EVALSHA_RO", "EVAL", "EVALSHA", "EVALSHA"]
+
+
+def test_a_client_with_one_connection_works_and_survives_a_restart_of_the_line(client: redis.Redis, url: str) -> None:
+    write = put()
+    with Proxy(url) as proxy:
+        single = redis.Redis.from_url(
+            proxy.url, protocol=2, single_connection_client=True, retry=Retry(NoBackoff(), 0), socket_timeout=5
+        )
+        scripts.run(single, write.call({"value": "v"}, {"id": "1"}))
+        proxy.cut()
+        scripts.run(single, write.call({"value": "v"}, {"id": "2"}))
+        single.close()
+    assert client.get("v") == b"2"
+
+
+# -- errors
+
+
+def test_a_lost_reply_to_a_change_is_unknown_and_is_not_sent_again(client: redis.Redis, url: str) -> None:
+    push = script(
+        "writes   l\nKEYS     l  list\nreturns  moved", "redis.call('RPUSH', KEYS[1], 1)\nreturn 'moved'", "push"
+    )
+    with Proxy(url) as proxy:
+        through = redis.Redis.from_url(proxy.url, protocol=2)  # with redis-py's own retries on
+        scripts.run(through, push.call({"l": "l"}))
+        proxy.fail("lose reply", "EVALSHA")
+        with pytest.raises(Unknown, match="push: its reply was lost"):
+            scripts.run(through, push.call({"l": "l"}))
+        assert client.llen("l") == 2
+        assert proxy.count("EVALSHA") == 2
+        scripts.run(through, push.call({"l": "l"}))  # and the connection is usable again
+        through.close()
+
+
+def test_a_lost_reply_to_a_reader_means_only_that_redis_is_unreachable(client: redis.Redis, url: str) -> None:
+    find = scripts.parse(FIND, "find.lua")
+    with Proxy(url) as proxy, connect(proxy.url) as through:
+        proxy.fail("lose reply", "EVAL")
+        with pytest.raises(Unreachable, match="Nothing was changed"):
+            scripts.run(through, find.call({"ready": "z"}))
+
+
+def test_a_pipeline_that_breaks_says_of_each_call_what_is_known(client: redis.Redis, url: str) -> None:
+    write, find, late = (
+        put(),
+        scripts.parse(FIND, "find.lua"),
+        put("redis.call('SET', KEYS[1], ARGV[1]) return 'moved'"),
+    )
+    for one in (write, late):
+        scripts.run(client, one.call({"value": "v"}, {"id": "0"}))
+    client.script_flush()
+    scripts.run(client, write.call({"value": "v"}, {"id": "0"}))
+    scripts.run(client, find.call({"ready": "z"}))
+    with Proxy(url) as proxy, connect(proxy.url, timeout_s=1.0) as through:
+        proxy.delay_s = 0.05  # so that each reply is a packet of its own
+        proxy.fail("lose reply", "EVALSHA_RO")
+        answered, never_ran, reading, unknown = scripts.run_all(
+            through,
+            [
+                write.call({"value": "v"}, {"id": "1"}),
+                late.call({"value": "v"}, {"id": "2"}),  # NOSCRIPT: surely did not run
+                find.call({"ready": "z"}),
+                write.call({"value": "v"}, {"id": "3"}),
+            ],
+        )
+    assert isinstance(answered, Answer)
+    assert isinstance(never_ran, Unreachable) and isinstance(reading, Unreachable)
+    assert isinstance(unknown, Unknown)
+    assert client.get("v") == b"1"
+
+
+def test_no_server_at_all_is_unreachable_for_every_call(url: str) -> None:
+    with Proxy(url) as proxy:
+        nowhere = connect(proxy.url)
+    call = put().call({"value": "v"}, {"id": "1"})
+    results = scripts.run_all(nowhere, [call, call])
+    assert [type(result) for result in results] == [Unreachable] * 2
+    assert "Nothing was sent" in str(results[0])
+
+
+def test_a_server_that_does_not_answer_times_out_as_unknown(url: str) -> None:
+    with Proxy(url) as proxy, connect(proxy.url, timeout_s=0.2) as through:
+        proxy.fail("swallow", "EVAL")
+        with pytest.raises(Unknown, match="Timeout"):
+            scripts.run(through, put().call({"value": "v"}, {"id": "1"}))
+
+
+def test_an_interrupted_call_leaves_no_reply_for_the_next(client: redis.Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = put()
+    scripts.run(client, write.call({"value": "v"}, {"id": "1"}))
+    connection = client.connection_pool.get_connection()
+    client.connection_pool.release(connection)
+
+    def interrupt(**_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(connection, "read_response", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            scripts.run(client, write.call({"value": "v"}, {"id": "2"}))
+    assert client.get("v") in (b"1", b"2")
+
+
+@pytest.mark.each_server
+def test_a_key_of_another_type_is_named_with_both_types(any_client: redis.Redis) -> None:
+    any_client.rpush("rqtui:{mail}:ready", "x")
+    promote = scripts.parse(PROMOTE, "promote.lua")
+    any_client.zadd("s", {"a": 1})
+    before = dump(any_client)
+    with pytest.raises(WrongType) as caught:
+        scripts.run(any_client, promote.call({"scheduled": "s", "ready": "rqtui:{mail}:ready"}, {"id": "a"}))
+    assert "key rqtui:{mail}:ready holds a list, not a zset. Nothing was changed." in str(caught.value)
+    assert dump(any_client) == before
+
+
+def test_a_scripts_own_wrongtype_is_recognised(client: redis.Redis) -> None:
+    guard = script("writes   z\nKEYS     z  zset\nreturns  moved", "return redis.error_reply('WRONGTYPE z')")
+    client.set("z", 1)
+    with pytest.raises(WrongType, match="key z holds a string, not a zset"):
+        scripts.run(client, guard.call({"z": "z"}))
+    with pytest.raises(WrongType, match="one of its keys"):
+        scripts.run(client, guard.call({"z": "other"}))
+
+
+@pytest.mark.each_server
+def test_a_refusal_is_the_scripts_own_sentence(any_client: redis.Redis) -> None:
+    for text in ("ERR limit is 1 to 1000", "limit is 1 to 1000"):
+        refusing = script("returns  moved", f"return redis.error_reply('{text}')")
+        with pytest.raises(Refused) as caught:
+            scripts.run(any_client, refusing.call({}))
+        assert str(caught.value) == "limit is 1 to 1000"
+
+
+@pytest.mark.each_server
+def test_a_bug_in_a_script_names_file_and_line(server_client: redis.Redis) -> None:
+    buggy = script("returns  moved", "local a = nil\nreturn a.b", "buggy")
+    with pytest.raises(ServerError, match="buggy failed in line 5 of lua/trials/buggy.lua: attempt to index"):
+        scripts.run(server_client, buggy.call({}))
+    failing = script(
+        "writes   k\nKEYS     k  string\nreturns  moved", "redis.call('INCR', KEYS[1])\nreturn 'moved'", "incr"
+    )
+    server_client.set("k", "x")
+    with pytest.raises(ServerError, match="incr failed in line 6 of .* not an integer"):
+        scripts.run(server_client, failing.call({"k": "k"}))
+    broken = script("returns  moved", "this is no Lua", "broken")
+    with pytest.raises(ScriptError, match="lua/trials/broken.lua:4: "):
+        scripts.run(server_client, broken.call({}))
+
+
+@pytest.mark.each_server
+def test_an_acl_that_denies_is_denied(server_client: redis.Redis, server: EmbeddedServer) -> None:
+    cases = (("-set",), ("-evalsha", "-eval"), ("resetkeys", "~other"))
+    for rules in cases:
+        server_client.execute_command("ACL", "SETUSER", "limited", "reset", "on", ">pw", "~*", "+@all", *rules)
+        with connect(server.url.replace("redis://", "redis://limited:pw@")) as limited, pytest.raises(Denied):
+            scripts.run(limited, put().call({"value": "v"}, {"id": "1"}))
+    stranger = connect(server.url.replace("redis://", "redis://limited:wrong@"))
+    with pytest.raises(Denied, match="refused the log-in"):
+        scripts.run(stranger, put().call({"value": "v"}, {"id": "1"}))
+    server_client.execute_command("ACL", "DELUSER", "limited")
+    assert dump(server_client) == {}
+
+
+def test_without_a_password_every_call_is_denied(client: redis.Redis, url: str) -> None:
+    before = connect(url)
+    before.ping()
+    client.execute_command("ACL", "SETUSER", "admin", "on", ">pw", "~*", "+@all")
+    try:
+        client.execute_command("ACL", "SETUSER", "default", "-@all", "+acl", "+ping")
+        call = put().call({"value": "v"}, {"id": "1"})
+        assert [type(result) for result in scripts.run_all(before, [call, call])] == [Denied, Denied]
+    finally:
+        client.execute_command("ACL", "SETUSER", "default", "+@all")
+        client.execute_command("ACL", "DELUSER", "admin")
+        before.close()
+
+
+def test_a_wanted_password_answers_each_call_with_denied(client: redis.Redis, url: str) -> None:
+    fresh = connect(url)
+    client.config_set("requirepass", "pw")
+    try:
+        call = put().call({"value": "v"}, {"id": "1"})
+        assert [type(result) for result in scripts.run_all(fresh, [call, call])] == [Denied, Denied]
+    finally:
+        client.config_set("requirepass", "")
+        fresh.close()
+
+
+def test_a_replica_is_denied(client: redis.Redis) -> None:
+    client.execute_command("REPLICAOF", "127.0.0.1", "1")
+    try:
+        with pytest.raises(Denied, match="read only replica"):
+            scripts.run(client, put().call({"value": "v"}, {"id": "1"}))
+    finally:
+        client.execute_command("REPLICAOF", "NO", "ONE")
+
+
+def test_over_maxmemory_a_fill_is_refused_in_words(client: redis.Redis, settings: Callable[[str, str], None]) -> None:
+    settings("maxmemory", "1")
+    with pytest.raises(ServerError, match="over its maxmemory"):
+        scripts.run(client, put().call({"value": "v"}, {"id": "1"}))
+    settings("maxmemory", "0")
+    assert client.exists("v") == 0
+
+
+def test_a_folder_that_lacks_a_needed_script_says_so() -> None:
+    whole = scripts.load("native")
+    partial = scripts.Folder(
+        "native", {name: script for name, script in whole.items() if name != "reserve"}, whole.path
+    )
+    with pytest.raises(ScriptError, match=r"lua/native/reserve.lua:0: it is not there"):
+        partial["reserve"]
+    assert "reserve" not in partial and partial.get("reserve") is None
+
+
+# ── Redis 6.2 says the same in other words ───────────────────────────────────────────────────────────────────────
+
+
+def test_what_redis_6_2_refuses_is_told_in_the_same_words(oldest_server: EmbeddedServer) -> None:
+    with connect(oldest_server.url) as client:
+        client.flushall()
+        client.lpush("v", "another program's")
+        append = put("redis.call('APPEND', KEYS[1], ARGV[1])\nreturn 'moved'")
+        with pytest.raises(WrongType, match="key v holds a list, not a string"):
+            scripts.run(client, append.call({"value": "v"}, {"id": "1"}))
+        client.config_set("maxmemory", 1)
+        try:
+            with pytest.raises(ServerError, match="over its maxmemory"):
+                scripts.run(client, put().call({"value": "w"}, {"id": "1"}))
+        finally:
+            client.config_set("maxmemory", 0)
+        client.execute_command("REPLICAOF", "127.0.0.1", "1")
+        try:
+            with pytest.raises(Denied, match="read only replica"):
+                scripts.run(client, put().call({"value": "w"}, {"id": "1"}))
+        finally:
+            client.execute_command("REPLICAOF", "NO", "ONE")

@@ -1,0 +1,117 @@
+"""Queues of each system under names of any bytes: what they are made of, and the names."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import hostile
+from keyspace import Zset, plant
+from redis import Redis
+
+Keys = Mapping[bytes, object]
+HOUR_S = 3600
+
+NAMES = (
+    b"\x9b", b"\x9b31m", b"mail\xff", b"\xff\xfe", b"\xc3", b"\xed\xa0\x80", b"a\xe9b c", b"'\xff\"", b"$(x)\x80",
+    b"\xf0\x9f\x92", b"\x9d0;owned\x9c", b"\n\xfe\r", b"\x00\xff", b"base64:\xff", b"\\x9b\xff", b"{a}\xff", b"*\xff?[",
+    b"[red]\xff[/red]", b"-\xff", b"\xff" * 120, "é\u202e".encode() + b"\xff",
+)  # fmt: skip
+"""None of them is UTF-8."""
+
+
+def some_name(source: random.Random) -> bytes:
+    """Bytes that are no UTF-8, nor too long for a key."""
+    piece = hostile.text(source, 2).encode("utf-8", "surrogatepass")[:40]
+    return source.choice((b"", piece)) + source.choice((b"\x9b", b"\xff", b"\xc3", b"\xe2\x82")) + source.randbytes(3)
+
+
+@dataclass(frozen=True)
+class Named:
+    """A system whose queues may have any bytes for a name; the keys of one, and how `--layout` names it."""
+
+    layout: str
+    keys: Callable[[bytes], Keys]
+    spec: Callable[[bytes], str]
+    is_seen: bool = True  # unasked, by what its keys look like
+
+    def __str__(self) -> str:
+        return self.layout
+
+
+def text(name: bytes) -> str:
+    """A name as a program gets it on its command line."""
+    return os.fsdecode(name)
+
+
+def _redisched(name: bytes) -> Keys:
+    later, now_ms = (time.time() + HOUR_S) * 1000, time.time() * 1000
+    return {
+        b"__REDIS_SCHED_JOBS__" + name: {b"a\xff": b'"a"', b"later": b"1", b"held": b"\xff", b"late": b""},
+        b"__REDIS_SCHED_QUEUED__" + name: Zset({b"a\xff": now_ms - 9000, b"later": later}),
+        b"__REDIS_SCHED_RESERVED__" + name: Zset({b"held": later, b"late": now_ms - 9000}),
+    }
+
+
+def _safe_pop(name: bytes) -> Keys:
+    now_s = int(time.time())
+    return {
+        name: [b"late|%d" % (now_s - HOUR_S), b"held\xff|%d" % now_s, b"b", b"a\xff", b"odd|"],
+        name + b":data:a\xff": b"the body",
+        name + b":done": {b"elsewhere\xff"},
+    }
+
+
+def _orizuru(name: bytes) -> Keys:
+    return {
+        name: [b"\x91\x02", b"\x91\x01"],
+        b"orizuru:consumers": {b"c\xff"},
+        b"orizuru:consumers:c\xff:processing": [b"\x91\x03"],
+        b"orizuru:consumers:c\xff:unacked": [b"\x91\x04"],
+        b"orizuru:consumers:c\xff:heartbeat": b"1",
+        b"orizuru:heartbeats": {b"c\xff": b"%d" % (time.time() * 1000)},
+    }
+
+
+def _timeout_sets(name: bytes) -> Keys:
+    return {
+        name + b"todos": {b"1", b"2\xff"},
+        name + b"in_progress": {b"3\xff", b"5"},
+        b"3\xff-lock": b"",
+        name + b"done": {b"4\xff"},
+    }
+
+
+def _dispatcher(name: bytes) -> Keys:
+    now_s = time.time()
+    return {name: [b"a\xff", b"b"], name + b":later": Zset({b"late\xff": now_s - 60, b"later": now_s + HOUR_S})}
+
+
+SYSTEMS = (
+    Named("redisched", _redisched, lambda name: "redisched"),
+    Named("safe_pop", _safe_pop, lambda name: "safe_pop"),
+    Named("orizuru", _orizuru, lambda name: f"orizuru:source={text(name)}", is_seen=False),
+    Named("timeout_sets", _timeout_sets, lambda name: f"timeout_sets:prefix={text(name)}", is_seen=False),
+    Named(
+        "dispatcher", _dispatcher, lambda name: f"dispatcher:ready={text(name)},delayed={text(name)}:later",
+        is_seen=False,
+    ),
+)  # fmt: skip
+
+
+def queue_of(system: Named, name: bytes) -> bytes:
+    """What the queue is called of which `name` is the name, or the prefix."""
+    return name + b"todos" if system.layout == "timeout_sets" else name
+
+
+def can_have(system: Named, name: bytes) -> bool:
+    """Whether a person can say so: what stands in `--layout` holds no comma, and no space at its ends."""
+    return system.is_seen or (b"," not in name and text(name) == text(name).strip())
+
+
+def plant_queue(client: Redis, system: Named, name: bytes) -> None:
+    """The keys of that queue."""
+    plant(client, {text(key): value for key, value in system.keys(name).items()})

@@ -1,0 +1,66 @@
+"""Pictures of screens as plain text: seeded data, a clock that stands still, and the kept files in `tests/snapshots`.
+
+After a wanted change: RQTUI_WRITE_SNAPSHOTS=1 pytest tests/tui, and look at the difference.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rqtui.connection import connect
+from rqtui.connection.embedded import EmbeddedServer
+from screenshots.seeded import NOW, Seed, seed
+
+FOLDER = Path(__file__).parents[1] / "snapshots"
+
+
+WIDE, MIDDLE, NARROW, SMALL = (160, 45), (120, 35), (80, 24), (60, 16)
+
+
+@pytest.fixture(scope="module")
+def planted(real_server: EmbeddedServer) -> str:
+    """The URL of a server with the data of the pictures, and one hostile job."""
+    with connect.connect(real_server.url) as client:
+        seed(client)
+        reports = Seed(client, "reports")
+        row = {
+            "id": b"\x1b[31mid\x07",
+            "name": "[bold]n[/bold]",
+            "body": b'{"a": "\x1b]0;owned\x07", "b": "\xe2\x80\xae\xe8\x8a\xb1"}',
+        }
+        reports.do("enqueue", 50_000, {}, [{**row, "priority": -1}])
+    return real_server.url
+
+
+def _stand_still(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "UTC")
+        time.tzset()
+        patch.setattr(time, "time", lambda: NOW / 1000)
+        yield
+    time.tzset()
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The clock stands at NOW, in UTC."""
+    yield from _stand_still(monkeypatch)
+
+
+@pytest.fixture(autouse=True)
+def stopped(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The same, for every test of a file that imports it."""
+    yield from _stand_still(monkeypatch)
+
+
+def same_as_kept(name: str, text: str) -> None:
+    """Compares with the kept file, or writes it when asked to."""
+    file = FOLDER / f"{name}.txt"
+    if os.environ.get("RQTUI_WRITE_SNAPSHOTS"):
+        file.write_text(text + "\n", "utf-8")
+    assert text + "\n" == file.read_text("utf-8")

@@ -1,0 +1,53 @@
+"""A named server is used only when it is empty and nobody else's, and is left as it was found."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from dedicated import VARIABLE, dedicated, named, refusal
+from redis import Redis
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_a_server_that_holds_keys_is_refused_and_keeps_them(client: Redis, url: str) -> None:
+    client.set("somebody's", "key")
+    assert "holds 1 keys" in refusal(url, None)
+    words = [sys.executable, "-m", "pytest", "-q", "tests/support/test_dedicated.py"]
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    ran = subprocess.run(words, cwd=ROOT, env={**environ, VARIABLE: url}, capture_output=True, text=True)
+    assert ran.returncode == 4 and "holds 1 keys" in ran.stderr
+    assert client.keys() == [b"somebody's"]
+
+
+def test_keys_in_any_database_count(client: Redis, url: str) -> None:
+    client.execute_command("SELECT", 7)
+    client.set("somebody's", "key")
+    client.execute_command("SELECT", 0)
+    assert "holds 1 keys" in refusal(url, None)
+
+
+def test_an_empty_server_is_used_by_one_process_alone(client: Redis, url: str) -> None:
+    assert refusal(url, None) == ""
+    assert refusal(url, 2).endswith("leave out -n.")
+
+
+def test_a_server_that_is_away_is_told_without_its_password() -> None:
+    said = refusal("redis://:secret@127.0.0.1:1", None)
+    assert said.startswith(f"{VARIABLE}: the server cannot be used") and "secret" not in said
+
+
+def test_it_says_what_it_is_and_is_left_empty(client: Redis, url: str) -> None:
+    using = dedicated(url)
+    server = next(using)
+    assert server.url == url and url.endswith(f"{server.host}:{server.port}")
+    assert server.kind.startswith(("Redis ", "Valkey ")) and server.version in server.kind
+    client.set("a test's", "key")
+    assert list(using) == [] and client.dbsize() == 0
+
+
+def test_without_the_variable_the_tests_start_their_own() -> None:
+    assert named({}) == "" and named({VARIABLE: "redis://127.0.0.1:6379"}) == "redis://127.0.0.1:6379"

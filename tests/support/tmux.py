@@ -1,0 +1,109 @@
+"""A program in a real terminal: tmux runs it, keys go in, the screen comes out as text."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from waiting import wait_until
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+RQTUI = f"{shlex.quote(sys.executable)} -m rqtui"
+
+
+PATIENCE_S = 40.0
+
+
+ESCAPE_S = 0.3
+
+
+class Terminal:
+    """A tmux server of its own with one window, in which a shell waits at its prompt `$ `."""
+
+    def __init__(self, width: int, height: int) -> None:
+        self._name = f"rqtui-test-{os.getpid()}-{time.monotonic_ns()}"
+        # pytest imports readline, which sets LINES and COLUMNS: who has these does not notice a new size.
+        unset = "-u LINES -u COLUMNS"
+        shell = f"env {unset} PYTHONPATH={shlex.quote(str(ROOT))} PS1='$ ' bash --norc --noprofile"
+        self._tmux("-f", "/dev/null", "new-session", "-d", "-x", str(width), "-y", str(height), shell)
+
+    def keys(self, *keys: str) -> None:
+        """Presses keys by tmux's names, all in one burst, as a slow link hands them over.
+
+        After Escape comes the time in which a terminal takes it for the beginning of something longer.
+        """
+        for is_escape, burst in itertools.groupby(keys, "Escape".__eq__):
+            for some in ([key] for key in burst) if is_escape else [list(burst)]:
+                self._tmux("send-keys", "--", *some)
+                time.sleep(ESCAPE_S * is_escape)
+
+    def type(self, text: str) -> None:
+        """Types text as it is."""
+        self._tmux("send-keys", "-l", "--", text)
+
+    def run(self, command: str) -> None:
+        """Types a command line."""
+        self.type(command)
+        self.keys("Enter")
+
+    def text(self, *, escapes: bool = False) -> str:
+        """What stands on the screen."""
+        return self._tmux("capture-pane", "-p", *(["-e"] if escapes else []))
+
+    def until(self, *words: str) -> str:
+        """Waits until all these words stand on the screen."""
+        try:
+            wait_until(lambda: all(word in self.text() for word in words), PATIENCE_S, every_s=0.05)
+        except AssertionError:
+            raise AssertionError(f"{words} did not appear; the screen:\n{self.text()}") from None
+        return self.text()
+
+    def until_back(self) -> None:
+        """Waits for the shell's prompt, on the normal screen, with the mouse given back and the cursor to be seen."""
+        wait_until(lambda: self._flags() == "0 0 1" and self.text().rstrip().endswith("$"), PATIENCE_S, every_s=0.05)
+
+    def pid_of(self, words: str) -> int:
+        """The process below the shell whose command line has these words."""
+        shell = self._tmux("display-message", "-p", "#{pane_pid}").strip()
+
+        def found() -> int:
+            listed = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", shell], capture_output=True, text=True).stdout
+            return next((int(line.split()[0]) for line in listed.splitlines() if words in line), 0)
+
+        return wait_until(found, PATIENCE_S, every_s=0.05)
+
+    def close(self) -> None:
+        """Ends tmux and what runs in it."""
+        self._tmux("kill-server")
+
+    def _flags(self) -> str:
+        return self._tmux("display-message", "-p", "#{alternate_on} #{mouse_any_flag} #{cursor_flag}").strip()
+
+    def _tmux(self, *words: str) -> str:
+        command = ["tmux", "-L", self._name, *words]
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=20).stdout
+
+
+@pytest.fixture(params=[(80, 24), (160, 45)], ids=["80x24", "160x45"])
+def terminal(request: pytest.FixtureRequest) -> Iterator[Terminal]:
+    """A terminal of either size."""
+    made = Terminal(*request.param)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def small() -> Iterator[Terminal]:
+    """A terminal of 80×24."""
+    made = Terminal(80, 24)
+    yield made
+    made.close()

@@ -1,0 +1,26 @@
+"""Waiting for a condition with a deadline, so that no test sleeps for longer than it has to."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+PATIENCE_S = 30.0  # a busy machine is slow, not wrong
+
+
+def wait_until(predicate: Callable[[], T], timeout_s: float = PATIENCE_S, what: str = "", every_s: float = 0.005) -> T:
+    """The first true value of `predicate`, asked again and again; fails after `timeout_s`, naming `what`.
+
+    Nothing is told by how long it took: a shorter time than PATIENCE_S is taken for that.
+    """
+    timeout_s = max(timeout_s, PATIENCE_S)
+    deadline = time.monotonic() + timeout_s
+    while True:
+        value = predicate()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{what or predicate} did not come true within {timeout_s} s; last: {value!r}")
+        time.sleep(every_s)

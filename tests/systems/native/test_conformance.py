@@ -1,0 +1,13 @@
+"""The native layout keeps what every layout must keep: the conformance suite over all its scripts."""
+
+from __future__ import annotations
+
+import conformance
+import pytest
+from native_subject import NATIVE
+from redis import Redis
+
+
+@pytest.mark.parametrize("script", NATIVE.scripts)
+def test_native(script: str, any_client: Redis) -> None:
+    conformance.run_all(conformance.cases(NATIVE, [script]), NATIVE, any_client)

@@ -1,0 +1,158 @@
+"""Bad input at the floor of the scripts: whatever a client in any language sends, it is refused before the first write.
+
+`rqtui.scripts` refuses most of it before it is sent; so these calls are made with raw strings.
+"""
+
+from __future__ import annotations
+
+import pytest
+from families import in_one
+from keyspace import dump
+from native_jobs import NATIVE_KEYS, NOW, SCRIPTS, ask, key
+from native_subject import NATIVE, USES
+from redis import Redis
+from redis.exceptions import ResponseError
+from subject import Scene
+
+from rqtui.errors import Refused, WrongType
+
+NO_NUMBERS = ("nan", "inf", "-inf", "1e400", "1.5", "0x10", "abc", " 1", "1 ", "-9" * 9, "9" * 20, "\0")
+CHANGING = [
+    pytest.param(name, source, id=f"{name}-{source}".rstrip("-"))
+    for name, script in SCRIPTS.items()
+    if not script.read_only
+    for source in (USES[name].sources or script.sources or ("",))[:1]
+]
+
+
+def raw(client: Redis, name: str, *argv: object) -> object:
+    script = SCRIPTS[name]
+    keys = [NATIVE_KEYS[declared.name] for declared in script.keys]
+    return client.eval(script.source, len(keys), *keys, *argv)  # type: ignore[arg-type]
+
+
+@in_one(("name", "source"), CHANGING)
+def test_an_argument_that_is_no_number_is_refused(name: str, source: str, client: Redis) -> None:
+    scene = Scene.build(NATIVE, client, name, source)
+    script = scene.script
+    good = scene.world.call(script, scene.request).argv
+    before = dump(client)
+    integers = [at for at, arg in enumerate([*script.args, *script.each]) if arg.type == "int"]
+    for at in integers:
+        for bad in NO_NUMBERS:
+            with pytest.raises(ResponseError, match="nothing was changed"):
+                raw(client, name, *good[:at], bad, *good[at + 1 :])
+            assert dump(client) == before
+
+
+@in_one(("name", "source"), CHANGING)
+def test_a_batch_of_a_wrong_size_is_refused(name: str, source: str, client: Redis) -> None:
+    scene = Scene.build(NATIVE, client, name, source)
+    script = scene.script
+    if not script.each:
+        pytest.skip("it has no rows")
+    good = scene.world.call(script, scene.request).argv
+    scalars, width = len(script.args), len(script.each)
+    before = dump(client)
+    bad = [good[:scalars], good[:scalars] + good[scalars:] * 1001]
+    if width > 1:
+        bad += [good[:-1], [*good, "x"]]
+    for argv in bad:
+        with pytest.raises(ResponseError, match="nothing was changed"):
+            raw(client, name, *argv)
+    assert dump(client) == before
+
+
+@in_one(
+    "fields",
+    [
+        {"id": b""},
+        {"id": b"x" * 513},
+        {"id": b"x" * 2_000_000},
+        {"name": "a\nb"},
+        {"name": "a\x1b[2J"},
+        {"name": "x" * 201},
+        {"delay_ms": -1},
+        {"delay_ms": 2**50},
+        {"due_ms": -1},
+        {"due_ms": 2**53},
+        {"priority": -4097},
+        {"priority": 4096},
+        {"ttr_ms": 0},
+        {"max_attempts": 0},
+        {"backoff_ms": -1},
+        {"backoff_cap_ms": -5},
+        {"keep_ms": -1},
+    ],
+    ids=lambda fields: "-".join(f"{name}={value!r:.20}" for name, value in fields.items()),
+)
+def test_one_bad_job_refuses_its_whole_batch(any_client: Redis, fields: dict[str, object]) -> None:
+    rows = [{"id": b"good", "body": b"{}"}, {"id": b"bad", "body": b"{}", **fields}]
+    with pytest.raises(Refused, match="job 2 of the batch: .*nothing was changed"):
+        ask(any_client, "enqueue", rows)
+    assert dump(any_client) == {}
+
+
+@in_one("verb", ["reserve", "pull", "dispatch", "reap", "purge"])
+@in_one("limit", [0, -1, 1001])
+def test_a_limit_beyond_1000_is_refused(any_client: Redis, verb: str, limit: int) -> None:
+    with pytest.raises(Refused, match="limit is 1 to 1000"):
+        ask(any_client, verb, limit=limit)
+
+
+@in_one(
+    ("name", "value"),
+    [("nonsense", "1"), ("ttr_ms", "0"), ("ttr_ms", "-1"), ("ttr_ms", "nan"), ("ttr_ms", "1.5"), ("max_attempts", "0"),
+     ("events", "maybe"), ("seq", "1"), ("token", "1"), ("paused", "1"), ("keep_ms", "9" * 20), ("\x1b\n", "1")],
+)  # fmt: skip
+def test_a_setting_that_cannot_be_is_refused(server_client: Redis, name: str, value: str) -> None:
+    with pytest.raises(Refused, match="nothing was changed"):
+        ask(server_client, "configure", [("keep_ms", "5"), (name, value)])
+    assert dump(server_client) == {}
+
+
+@pytest.mark.parametrize("worker", ["", "x" * 201, "a\nb", "\x00"])
+def test_a_worker_without_a_proper_name_is_refused(any_client: Redis, worker: str) -> None:
+    with pytest.raises(Refused, match="a worker name"):
+        ask(any_client, "beat", worker=worker, ttl_ms=1000)
+    assert dump(any_client) == {}
+
+
+@in_one(
+    "row",
+    [
+        (b"", "ready", "1", b"1 - 0 - - - - - - \n{}", b"", b"", b""),
+        (b"x" * 513, "ready", "1", b"1 - 0 - - - - - - \n{}", b"", b"", b""),
+        (b"a", "nowhere", "1", b"1 - 0 - - - - - - \n{}", b"", b"", b""),
+        (b"a", "ready", "nan", b"1 - 0 - - - - - - \n{}", b"", b"", b""),
+        (b"a", "ready", "1e300", b"1 - 0 - - - - - - \n{}", b"", b"", b""),
+        (b"a", "ready", "", b"1 - 0 - - - - - - \n{}", b"", b"", b""),
+        (b"a", "ready", "1", b"garbage", b"", b"", b""),
+        (b"a", "ready", "1", b"", b"", b"", b""),
+        (b"a", "ready", "1", b"1 - 0 - - - - - - \n{}", b"", b"garbage", b""),
+        (b"a", "reserved", "1", b"1 - 0 - - - - - - \n{}", b"", b"", b""),
+    ],
+)
+def test_restore_takes_only_what_delete_could_have_returned(any_client: Redis, row: tuple[object, ...]) -> None:
+    good = (b"good", "ready", "1", b"1 - 0 - - - - - - \n{}", b"", b"", b"")
+    with pytest.raises(Refused, match="row 2: .*nothing was changed"):
+        ask(any_client, "restore", [good, row])
+    assert dump(any_client) == {}
+
+
+def test_a_queue_of_a_later_schema_is_left_alone(any_client: Redis) -> None:
+    for name, script in SCRIPTS.items():
+        if script.read_only or "meta" not in {declared.name for declared in script.keys}:
+            continue
+        scene = Scene.build(NATIVE, any_client, name, (USES[name].sources or script.sources or ("",))[0])
+        any_client.hset(key("meta"), "version", 2)
+        before = dump(any_client)
+        with pytest.raises(Refused, match="schema version 2"):
+            scene.run()
+        assert dump(any_client) == before, name
+
+
+def test_a_key_of_another_program_is_named(client: Redis) -> None:
+    client.set(key("ready"), "another program's")
+    with pytest.raises(WrongType, match=r"rqtui:\{mail\}:ready holds a string, not a zset"):
+        ask(client, "enqueue", [{"id": b"a", "body": b"{}"}], now_ms=NOW)

@@ -1,0 +1,132 @@
+"""Systems that rqtui does not speak: seen by their keys, named, and never taken for its own."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+from families import in_one
+from redis import Redis
+from screens import NARROW, WIDE, Seeded, on_screen, screen
+from shell import shell
+
+from rqtui.config.settings import DEFAULT_SYSTEM
+from rqtui.engine.engine import Engine
+from rqtui.errors import UsageError
+from rqtui.systems import by_sight, registry
+from rqtui.systems.by_sight import Unspoken
+from rqtui.systems.registry import System
+
+# As the systems' own clients leave them; the value is what kind of key it is.
+KEYS: dict[str, tuple[str, ...]] = {
+    "rq": ("rq:queues", "rq:queue:default", "rq:queue:low", "rq:job:8a1f", "rq:workers", "rq:worker:w1"),
+    "celery": ("celery", "_kombu.binding.celery", "_kombu.binding.celeryev", "unacked", "unacked_index"),
+    "bullmq": ("bull:mail:meta", "bull:mail:id", "bull:mail:wait", "bull:mail:1", "bull:mail:events"),
+    "bull": ("bull:mail:id", "bull:mail:wait", "bull:mail:1"),
+    "bee-queue": ("bq:mail:id", "bq:mail:jobs", "bq:mail:waiting"),
+    "sidekiq": ("queues", "queue:default", "queue:mailers", "stat:processed"),
+    "resque": ("resque:queues", "resque:queue:mail", "resque:workers"),
+    "asynq": ("asynq:queues", "asynq:{default}:pending", "asynq:{default}:t:8a1f", "asynq:servers"),
+    "dramatiq": ("dramatiq:default", "dramatiq:default.msgs", "dramatiq:__heartbeats__"),
+    "huey": ("huey.redis.app", "huey.results.app", "huey.schedule.app"),
+    "arq": ("arq:queue", "arq:job:8a1f", "arq:result:8a1f"),
+}
+QUEUES = {"rq": 2, "bullmq": 1, "bull": 1, "bee-queue": 1, "sidekiq": 2, "resque": 1, "asynq": 1, "dramatiq": 1}
+QUEUES |= {"huey": 1, "arq": 1}
+
+
+def seen(client: Redis) -> tuple[Unspoken, ...]:
+    engine = Engine(client, registry.make_all())
+    list(engine.discover(fully=True))
+    return engine.unspoken
+
+
+@in_one("system", KEYS)
+def test_each_system_is_known_by_its_keys(client: Redis, system: str) -> None:
+    client.mset(dict.fromkeys(KEYS[system], "x"))
+    [found] = seen(client)
+    assert (found.system, found.keys, found.queues) == (system, len(KEYS[system]), QUEUES.get(system, 0))
+
+
+def test_every_system_of_the_table_is_tried() -> None:
+    assert {system.name for system in by_sight.unspoken()} == set(KEYS)
+
+
+def as_if_spoken(*names: str) -> list[System]:
+    return [replace(row, module="a.module") if row.name in names else row for row in registry.SYSTEMS]
+
+
+def counted(systems: list[System], *keys: str) -> list[str]:
+    """The systems found where these keys are, by the patterns of the table."""
+    patterns = by_sight.patterns(systems)
+    fits = {pattern: sum(bool(re.search(pattern.replace("%", "\\"), key)) for key in keys) for pattern in patterns}
+    return [one.system for one in by_sight.found(fits, systems)]
+
+
+@pytest.mark.parametrize("system", KEYS)
+def test_a_system_that_is_spoken_is_not_called_unspoken(system: str) -> None:
+    assert counted(list(registry.SYSTEMS), *KEYS[system]) == [system]
+    assert counted(as_if_spoken(system), *KEYS[system]) == []
+
+
+def test_a_spoken_system_is_still_told_from_the_one_that_has_its_keys() -> None:
+    assert counted(as_if_spoken("bullmq"), *KEYS["bull"]) == ["bull"]
+    assert counted(as_if_spoken("bullmq"), *KEYS["bullmq"], *KEYS["bull"]) == []
+
+
+def test_a_row_of_the_table_is_a_name_and_a_module_that_has_it() -> None:
+    rows = [row.name for row in registry.SYSTEMS]
+    assert len(rows) == len(set(rows)) and DEFAULT_SYSTEM in rows
+    assert [registry.make(name).name for name in registry.names()] == registry.names()
+    assert {row.but for row in registry.SYSTEMS} - {""} <= set(rows)
+
+
+def test_a_system_that_is_only_known_by_sight_is_no_layout() -> None:
+    with pytest.raises(UsageError, match="there are: dispatcher, native"):
+        registry.make("rq")
+
+
+def test_our_own_queues_are_nobody_elses(client: Redis) -> None:
+    for name in ("mail", "celery", "queue:default", "rq:mail"):
+        Seeded(client, name).put("a")
+    assert seen(client) == ()
+
+
+def test_names_that_merely_look_alike_are_no_system(client: Redis) -> None:
+    client.mset(dict.fromkeys(("celery", "queue:1", "unacked", "bullet:mail", "harq:queue", "my:rq:queue:x"), "x"))
+    assert seen(client) == ()
+
+
+def test_what_is_gone_is_not_said_any_more(client: Redis) -> None:
+    client.rpush("rq:queue:default", "x")
+    engine = Engine(client, registry.make_all())
+    list(engine.discover(fully=True))
+    assert [found.system for found in engine.unspoken] == ["rq"]
+    client.flushall()
+    list(engine.discover(fully=True))
+    assert engine.unspoken == ()
+
+
+@on_screen
+async def test_an_overview_without_queues_says_what_is_there_instead(url: str, client: Redis) -> None:
+    client.mset(dict.fromkeys((*KEYS["rq"], *KEYS["asynq"]), "x"))
+    async with screen(url, NARROW) as it:
+        await it.until_shown("RQ (2 queues, 6 keys)", "asynq (1 queue, 4 keys)", "does not speak them yet")
+        assert "no queues yet" not in it.text()
+
+
+@on_screen
+async def test_beside_queues_it_is_one_quiet_line_at_the_foot(url: str, client: Redis) -> None:
+    Seeded(client).put("a")
+    client.mset(dict.fromkeys(KEYS["sidekiq"], "x"))
+    async with screen(url, WIDE) as it:
+        await it.until_shown("mail", "also in this Redis: Sidekiq (2 queues, 4 keys). rqtui does not speak it yet.")
+
+
+def test_the_shell_says_it_too(client: Redis, url: str) -> None:
+    client.mset(dict.fromkeys(KEYS["rq"], "x"))
+    assert "RQ (2 queues, 6 keys)" in shell(url, "snapshot").err
+    document = shell(url, "snapshot", "--json").json
+    assert document["unspoken"] == [{"system": "rq", "keys": 6, "queues": 2}]
+    assert "known by sight, and not spoken yet: RQ, Celery" in shell(url, "layouts").out

@@ -1,0 +1,376 @@
+"""The layout safe_pop: conformance, what it shows, and how its verbs keep order.
+
+What redis-queue itself does wrong, and what rqtui does instead, stands in `test_safe_pop_original.py`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import conformance
+import keyspace
+import pytest
+from families import in_one
+from redis import Redis
+from safe_pop_subject import (
+    CLOCK,
+    LATE,
+    NOW,
+    NOW_S,
+    QUEUE,
+    RUNNING,
+    SAFE_POP,
+    SCRIPTS,
+    TIMEOUT_S,
+    data_key,
+    entries,
+    key,
+)
+
+from rqtui.engine.engine import Engine
+from rqtui.errors import Refused, UsageError
+from rqtui.model import Focus, Job, Ref
+from rqtui.scenarios.originals import safe_pop as original
+from rqtui.scripts import script as scripts
+from rqtui.scripts.script import Answer
+from rqtui.systems import registry
+from rqtui.systems.safe_pop import SafePop
+
+REF = Ref("safe_pop", QUEUE)
+
+
+@pytest.mark.parametrize("script", SAFE_POP.scripts)
+def test_safe_pop(script: str, any_client: Redis) -> None:
+    conformance.run_all(conformance.cases(SAFE_POP, [script]), SAFE_POP, any_client)
+
+
+def layout(timeout_s: int = TIMEOUT_S) -> SafePop:
+    made = registry.make(f"safe_pop:queue={QUEUE},timeout_s={timeout_s}")
+    assert isinstance(made, SafePop)
+    return made
+
+
+def engine(client: Redis) -> Engine:
+    return Engine(client, [layout()])
+
+
+def ask(client: Redis, name: str, rows: list[tuple[bytes, bytes]] | None = None, **args: object) -> Answer:
+    script = SCRIPTS[name]
+    clock = {arg.name: CLOCK[arg.name] for arg in script.args if arg.name in CLOCK}
+    return scripts.run(client, script.call({"entries": QUEUE, "done": key("done")}, {**clock, **args}, rows or ()))
+
+
+def words(answer: Answer) -> list[str]:
+    return [one.word for one in answer.each]
+
+
+def push(client: Redis, *pushed: str) -> None:
+    """The first is popped first."""
+    client.lpush(QUEUE, *pushed)
+
+
+# --- looking --------------------------------------------------------------------------------------------------------
+
+
+def test_one_list_is_shown_as_three_places_in_the_order_of_its_pops(any_client: Redis) -> None:
+    now_s = int(time.time())
+    push(any_client, "a", f"b|{now_s}", f"c|{now_s - 60}", "d")
+    any_client.set(data_key(b"d"), b"the body of d")
+    looked = engine(any_client)
+    ready, running, expired = (looked.page(REF, place, body_bytes=100).jobs for place in SAFE_POP.places)
+    assert [(job.id, job.body, job.token) for job in ready] == [(b"a", b"a", b""), (b"d", b"the body of d", b"")]
+    assert [(job.id, job.token, job.deadline_ms) for job in running] == [
+        (b"b", b"b|%d" % now_s, (now_s + TIMEOUT_S + 1) * 1000)
+    ]
+    assert [(job.id, job.state, job.reserved_ms) for job in expired] == [(b"c", "reserved", (now_s - 60) * 1000)]
+    (queue,) = looked.snapshot(focus_on_queue()).queues
+    assert [(count.place, count.count, count.exact) for count in queue.counts] == [
+        ("ready", 2, True),
+        ("in_progress", 1, True),
+        ("expired", 1, True),
+    ]
+    assert queue.workers is None and queue.expired == 1 and (queue.next_expiry_ms or 0) < 0
+
+
+def focus_on_queue() -> object:
+    from rqtui.model import Focus
+
+    return Focus(queues=(REF,))
+
+
+def test_a_job_is_shown_by_its_id_and_by_its_entry(any_client: Redis) -> None:
+    push(any_client, "a", f"b|{RUNNING}")
+    looked = engine(any_client)
+    by_id, by_entry = looked.job(REF, b"b"), looked.job(REF, b"b|%d" % RUNNING)
+    assert by_id == by_entry and by_id is not None and by_id.token == b"b|%d" % RUNNING
+    assert looked.job(REF, b"nobody") is None
+
+
+def test_a_long_list_is_sampled_and_says_so(client: Redis) -> None:
+    push(client, *(f"old-{n}" for n in range(5000)), *(f"new-{n}" for n in range(5000)))
+    client.lpush(QUEUE, *(f"held-{n}|{RUNNING}" for n in range(40)))
+    client.rpush(QUEUE, *(f"late-{n}|{LATE}" for n in range(7)))
+    found = ask(client, "counts").values
+    assert (found["ready"], found["in_progress"], found["expired"], found["exact"]) == (10_000, 40, 7, False)
+    page = ask(client, "page", place="ready", offset=0, limit=3, body_bytes=0)
+    assert [row[0] for row in page.rows] == [b"old-0", b"old-1", b"old-2"]
+    assert page.values["of"] == 10_000 and page.values["total"] == 5000 - 47
+    last = ask(client, "page", place="ready", offset=-1, limit=2, body_bytes=0)
+    assert [row[0] for row in last.rows] == [b"new-4998", b"new-4999"]
+    assert len(ask(client, "page", place="in_progress", offset=0, limit=100, body_bytes=0).rows) == 40
+    assert ask(client, "show", id=b"old-4990", body_bytes=0).word == "found"
+
+
+def test_a_body_of_30_mb_leaves_the_page_small(client: Redis) -> None:
+    push(client, "big", "small")
+    client.set(data_key(b"big"), b"x" * 30_000_000)
+    page = engine(client).page(REF, "ready", body_bytes=100)
+    assert [(job.id, job.body_bytes, len(job.body or b"")) for job in page.jobs] == [
+        (b"big", 30_000_000, 100),
+        (b"small", 5, 5),
+    ]
+    left_out = engine(client).job(REF, b"big")
+    assert left_out is not None and left_out.body is None and left_out.body_bytes == 30_000_000
+
+
+def test_an_entry_of_30_mb_is_cut_and_fetched_before_a_verb_acts_on_it(client: Redis) -> None:
+    push(client, "x" * 30_000_000, "small")
+    looked = engine(client)
+    long, small = looked.page(REF, "ready", body_bytes=100).jobs
+    assert long.is_partial and len(long.member) == 4096 and len(long.id) < 300 and long.body_bytes == 30_000_000
+    assert [outcome.word for outcome in looked.act("delete", REF, [long])] == ["moved"]
+    assert client.lrange(QUEUE, 0, -1) == [small.member]
+
+
+@in_one("entry", ["", "|", "a|b", "a|", "|1700000000", "a|1700000000|c", "a|-5", "a|1700000000123"])
+def test_what_its_workers_could_not_read_is_shown_with_a_problem_and_never_taken(entry: str, any_client: Redis) -> None:
+    push(any_client, entry, "sound")
+    looked = engine(any_client)
+    broken, sound = looked.page(REF, "ready", body_bytes=100).jobs
+    assert "dies" in broken.problem and broken.member == entry.encode() and not sound.problem
+    for verb in ("reserve", "pull", "reap"):
+        ask(any_client, verb, limit=10)
+        assert entry.encode() in entries(any_client)
+    assert ask(any_client, "faults").rows[0][0] == "undecodable"
+    shown = looked.job(REF, broken.id)
+    assert shown is not None and shown.member == broken.member
+    assert [outcome.word for outcome in looked.act("delete", REF, [shown])] == ["moved"]
+    assert entry.encode() not in entries(any_client)
+
+
+def test_data_of_another_type_is_a_problem_of_that_job_alone(any_client: Redis) -> None:
+    push(any_client, "a", "b")
+    any_client.rpush(data_key(b"a"), "another program's")
+    first, second = engine(any_client).page(REF, "ready", body_bytes=10).jobs
+    assert first.problem == "its data is no string" and second.body == b"b"
+    (taken,) = ask(any_client, "reserve", limit=1).rows
+    assert words(ask(any_client, "ack", [(b"a", taken[1])])) == ["moved"]
+    assert any_client.lrange(data_key(b"a"), 0, -1) == [b"another program's"]
+
+
+def test_a_list_of_another_type_is_said_in_words(client: Redis) -> None:
+    client.set(QUEUE, "another program's")
+    (queue,) = engine(client).snapshot(focus_on_queue()).queues
+    assert QUEUE in queue.error and "string" in queue.error
+
+
+# --- options and discovery ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("spec", ["timeout_s=0", "timeout_s=soon", "timeout_s=1.5", "timeout_s=-3", "lock_ms=5"])
+def test_an_option_that_makes_no_sense_is_refused_in_a_sentence(spec: str) -> None:
+    with pytest.raises(UsageError, match="layout safe_pop"):
+        registry.make(f"safe_pop:{spec}")
+
+
+def test_a_queue_without_a_name_is_refused() -> None:
+    with pytest.raises(UsageError, match="name it"):
+        registry.make("safe_pop").keys("")
+
+
+def test_each_queue_has_the_timeout_of_its_own_layout_option(any_client: Redis) -> None:
+    now_s = int(time.time())
+    both = registry.make("safe_pop:queue=quick,timeout_s=5", "safe_pop:queue=slow,timeout_s=600")
+    for queue in ("quick", "slow"):
+        any_client.lpush(queue, f"a|{now_s - 60}")
+    looked = Engine(any_client, [both])
+    assert [job.place for queue in ("quick", "slow") if (job := looked.job(Ref("safe_pop", queue), b"a"))] == [
+        "expired",
+        "in_progress",
+    ]
+
+
+def test_a_verb_takes_a_whole_place_however_long_the_list(client: Redis) -> None:
+    push(client, "twin", *(f"w{n}" for n in range(7000)), "twin", f"late|{LATE}", "twin", "twin")
+    looked = engine(client)
+    moved = [outcome.moved for chunk in looked.acts_on_place("delete", REF, "ready") for outcome in chunk]
+    assert sum(moved) == 7004 and entries(client) == [b"late|%d" % LATE]
+
+
+def found_by(client: Redis, made: SafePop) -> list[str]:
+    looked = Engine(client, [made])
+    return sorted({ref.queue for chunk in looked.discover() for ref in chunk})
+
+
+def test_done_marks_beside_a_list_tell_of_a_queue(any_client: Redis) -> None:
+    keyspace.plant(
+        any_client,
+        {
+            "mail": ["1"],
+            "mail:done": {"2"},
+            "drained:done": {"3"},
+            "crawl:todos": {"4"},
+            "no:done": ["a list"],
+            "n": ["1"],
+            "taken": "a string",
+            "taken:done": {"5"},
+        },
+    )
+    unasked, asked = SafePop(is_asked=False), SafePop({"queue": "named"})
+    assert found_by(any_client, unasked) == ["mail"]
+    assert found_by(any_client, asked) == ["drained", "mail", "named", "taken"]
+    assert unasked.recognises(any_client, "mail") and not unasked.recognises(any_client, "n")
+    assert asked.recognises(any_client, "n") and asked.recognises(any_client, "named")
+    assert asked.recognises(any_client, "taken") and not unasked.recognises(any_client, "taken")
+    (taken,) = Engine(any_client, [asked]).snapshot(Focus(queues=(Ref("safe_pop", "taken"),))).queues
+    assert "taken holds a string" in taken.error and [each.kind for each in taken.findings] == ["wrong-type"]
+    assert not asked.recognises(any_client, "crawl:todos") and not asked.recognises(any_client, "nobody")
+
+
+# --- changing -------------------------------------------------------------------------------------------------------
+
+
+def test_new_jobs_get_a_uuid_and_data_for_a_day_or_are_their_own_body(any_client: Redis) -> None:
+    looked = engine(any_client)
+    rows: list[dict[str, object]] = [{"body": b"hello"}, {"body": b"url1", "id": "url1"}, {"body": b"x", "id": "j1"}]
+    outcomes = looked.ask(looked.layouts["safe_pop"].put_ask(QUEUE, rows))
+    uuid = outcomes[0].id
+    assert entries(any_client) == [uuid, b"url1", b"j1"] and len(uuid) == 36
+    assert any_client.get(data_key(uuid)) == b"hello" and 86_000 < any_client.ttl(data_key(uuid)) <= 86_400
+    assert not any_client.exists(data_key(b"url1"))
+    again = looked.ask(looked.layouts["safe_pop"].put_ask(QUEUE, rows[1:]))
+    assert [outcome.word for outcome in again] == ["exists", "exists"]
+    (formed,) = looked.act("enqueue", REF, (), {"body": b"by a form"})
+    assert formed.word == "moved" and any_client.llen(QUEUE) == 4
+
+
+def test_an_id_with_a_bar_is_refused_before_anything_is_written(any_client: Redis) -> None:
+    with pytest.raises(UsageError, match=r"\|"):
+        layout().put_ask(QUEUE, [{"body": b"x", "id": "a|b"}])
+    with pytest.raises(Refused, match="nothing was changed"):
+        ask(any_client, "enqueue", [(b"x", b"good"), (b"a|b", b"")])
+    assert not any_client.keys()
+
+
+def test_an_empty_body_is_refused_since_the_original_throws_such_a_job_away(any_client: Redis) -> None:
+    original.push(any_client, QUEUE, b"j1")
+    any_client.set(data_key(b"j1"), b"")
+    worker = original.Worker(any_client, QUEUE, lambda _id, _message: pytest.fail("it ran"))
+    assert worker.step() == "discarded"
+    before, looked = keyspace.dump(any_client), engine(any_client)
+    with pytest.raises(UsageError, match="a body is not empty"):
+        layout().put_ask(QUEUE, [{"body": b"good"}, {"body": b""}])
+    with pytest.raises(UsageError, match="a body is not empty"):
+        looked.act("enqueue", REF, (), {"body": ""})
+    assert not keyspace.diff(before, keyspace.dump(any_client))
+
+
+def test_at_its_bound_reserve_rotates_what_is_running_so_that_fresh_ones_get_their_turn(any_client: Redis) -> None:
+    push(any_client, *(f"held-{n}|{RUNNING}" for n in range(1500)), "fresh")
+    before = sorted(entries(any_client))
+    first = ask(any_client, "reserve", limit=1)
+    assert first.word == "empty" and first.values["next_ms"] <= 10
+    assert sorted(entries(any_client)) == before
+    assert entries(any_client)[0] == b"held-1000|%d" % RUNNING and entries(any_client)[-1] == b"held-999|%d" % RUNNING
+    assert [row[0] for row in ask(any_client, "reserve", limit=1).rows] == [b"fresh"]
+
+
+def test_a_reserved_entry_is_never_the_twin_of_another(any_client: Redis) -> None:
+    push(any_client, "a", "a", f"b|{NOW_S}", "b")
+    taken = ask(any_client, "reserve", limit=10).rows
+    assert [row[1] for row in taken] == [b"a|%d" % NOW_S]
+    assert sorted(entries(any_client)) == sorted([b"a", b"a|%d" % NOW_S, b"b", b"b|%d" % NOW_S])
+
+
+def test_next_ms_is_the_time_until_the_next_lease_is_over(any_client: Redis) -> None:
+    push(any_client, f"a|{NOW_S - 10}", f"b|{NOW_S - 20}")
+    over_in_ms = (TIMEOUT_S - 20 + 1) * 1000
+    before = keyspace.dump(any_client)
+    for verb in ("reserve", "reap"):
+        assert ask(any_client, verb, limit=10).values["next_ms"] == over_in_ms
+    assert keyspace.dump(any_client) == before
+    assert ask(any_client, "reserve", limit=10, now_ms=NOW + over_in_ms - 1).word == "empty"
+    assert [row[0] for row in ask(any_client, "reserve", limit=10, now_ms=NOW + over_in_ms).rows] == [b"b"]
+
+
+def test_released_and_reaped_jobs_are_popped_next_in_their_order(any_client: Redis) -> None:
+    push(any_client, "w", f"a|{RUNNING}", f"x|{LATE}", f"y|{LATE + 1}", f"b|{RUNNING}")
+    assert words(ask(any_client, "release", [(b"a", b"a|%d" % RUNNING), (b"b", b"b|%d" % RUNNING)])) == ["moved"] * 2
+    assert entries(any_client)[:3] == [b"a", b"b", b"w"]
+    reaped = ask(any_client, "reap", limit=10)
+    assert (reaped.values["moved"], reaped.values["ready"], reaped.values["cursor"]) == (2, 2, 0)
+    assert entries(any_client) == [b"x", b"y", b"a", b"b", b"w"]
+
+
+def test_reap_walks_through_a_long_list_by_its_cursor(any_client: Redis) -> None:
+    push(any_client, *(f"w{n}" for n in range(9000)))
+    any_client.linsert(QUEUE, "BEFORE", "w6500", f"late|{LATE}")
+    cursor, moved = 0, 0
+    for _ in range(3):
+        answer = ask(any_client, "reap", limit=100, cursor=cursor)
+        cursor = answer.values["cursor"]
+        moved += answer.values.get("moved", 0)
+    assert (moved, cursor) == (1, 0)
+    assert entries(any_client)[0] == b"late" and any_client.llen(QUEUE) == 9001
+
+
+def test_extending_gives_a_new_token_and_ends_the_old_one(any_client: Redis) -> None:
+    push(any_client, f"a|{RUNNING}")
+    (longer,) = ask(any_client, "extend", [(b"a", b"a|%d" % RUNNING)], ttr_ms=90_000).each
+    assert entries(any_client) == [longer.values["token"]] == [b"a|%d" % (NOW_S + 60)]
+    assert longer.values["deadline_ms"] == (NOW_S + 91) * 1000
+    assert words(ask(any_client, "ack", [(b"a", b"a|%d" % RUNNING)])) == ["stale"]
+    assert words(ask(any_client, "ack", [(b"a", longer.values["token"])])) == ["moved"]
+    assert not any_client.keys()
+
+
+def test_what_a_worker_holds_is_deleted_by_force_alone(any_client: Redis) -> None:
+    push(any_client, f"a|{RUNNING}", "b", f"b|{LATE}")
+    any_client.set(data_key(b"b"), "shared")
+    row = [(b"a", b"a|%d" % RUNNING)]
+    assert words(ask(any_client, "delete", row)) == ["reserved"]
+    assert words(ask(any_client, "delete", row, force=True)) == ["moved"]
+    assert words(ask(any_client, "delete", [(b"b", b"b|%d" % LATE)])) == ["moved"]
+    assert any_client.get(data_key(b"b")) == b"shared"
+    assert words(ask(any_client, "delete", [(b"b", b"b")])) == ["moved"]
+    assert not any_client.keys()
+
+
+def test_a_pulled_job_takes_its_data_along(any_client: Redis) -> None:
+    push(any_client, "a", f"b|{LATE}", f"marked|{RUNNING}")
+    any_client.set(data_key(b"a"), "body")
+    any_client.sadd(key("done"), "marked")
+    pulled = ask(any_client, "pull", limit=10)
+    jobs: tuple[Job, ...] = layout().taken(QUEUE, pulled)
+    assert [(job.id, job.body, job.token) for job in jobs] == [(b"a", b"body", b""), (b"b", b"b", b"")]
+    assert not any_client.keys()
+
+
+BROKEN: dict[str, dict[str, object]] = {
+    "reserve": {"limit": 0},
+    "pull": {"limit": 1001},
+    "reap": {"limit": 0},
+    "page": {"place": "ready", "offset": 0, "limit": 0, "body_bytes": 0},
+    "extend": {"ttr_ms": -5},
+}
+
+
+@pytest.mark.parametrize("verb", BROKEN)
+def test_arguments_out_of_range_change_nothing(verb: str, any_client: Redis) -> None:
+    push(any_client, "a", f"b|{LATE}")
+    before = keyspace.dump(any_client)
+    rows: Callable[[], list[tuple[bytes, bytes]]] = lambda: [(b"b", b"b|%d" % LATE)] if verb == "extend" else []  # noqa: E731
+    with pytest.raises(Refused):
+        ask(any_client, verb, rows(), **BROKEN[verb])
+    assert keyspace.dump(any_client) == before

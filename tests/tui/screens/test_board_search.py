@@ -1,0 +1,287 @@
+"""The filter of a board: live in a short place, a scan in a long one, and verbs on all that it lets through."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from redis import Redis
+from screens import NARROW, WIDE, Seeded, on_screen, screen
+from textual.widgets import Input
+
+from rqtui.layout.layout import Ask
+from rqtui.tui.screens.board import Board
+from rqtui.tui.widgets import board_scan
+from rqtui.tui.widgets.pane import Pane
+
+LONG = 1_300  # more jobs than are filtered live, and than one chunk of a verb takes
+
+
+@pytest.fixture
+def seeded(client: Redis) -> Seeded:
+    """The queue `mail`, still empty."""
+    return Seeded(client)
+
+
+def put_many(seeded: Seeded, number: int, **more: Any) -> None:
+    """Jobs `j0000` … of two kinds; every tenth body names the user `odd`."""
+    rows = [
+        {
+            "id": f"j{n:04}",
+            "name": "send" if n % 2 else "digest",
+            "body": json.dumps(
+                {"user": {"id": n, "kind": "odd" if n % 10 == 0 else "plain"}, "token": "s3cret"}
+            ).encode(),
+            **more,
+        }
+        for n in range(number)
+    ]
+    layout = seeded.engine.layouts["native"]
+    for start in range(0, number, 400):
+        seeded.engine.ask_all([Ask((layout.call("enqueue", "mail", {}, rows[start : start + 400]),), lambda a: a)])
+    seeded.engine.announce(seeded.ref)
+
+
+def pane_of(it: Any) -> Pane:
+    """The pane in focus."""
+    assert isinstance(it.app.navigation.view, Board)
+    return it.app.navigation.view.pane()
+
+
+@on_screen
+async def test_a_short_place_shows_at_once_what_is_typed_and_goes_on_as_jobs_come(url: str, seeded: Seeded) -> None:
+    seeded.bury("d1", "d2")
+    seeded.put("a1", "b1", "a2")
+    async with screen(url) as it:
+        await it.press("enter", "slash", '"id:a')
+        await it.until(lambda: "b1" not in it.text() and "a1" in it.text())
+        await it.press("enter")
+        await it.until_shown("/id:a", "2 of 3 match")
+        seeded.put("a3", "b2")
+        await it.until_shown("a3", "3 of 5 match")
+        assert "b2" not in it.text()
+        await it.press("5")
+        await it.until_shown("d1", "d2")  # each place has its own filter
+        await it.press("2")
+        await it.until_shown("/id:a", "3 of 5 match")
+        await it.press("escape")
+        await it.until_shown("b1", "b2")
+        assert isinstance(it.app.navigation.view, Board) and "match" not in it.text()
+
+
+@on_screen
+async def test_a_filter_that_cannot_be_read_is_said_and_stays_to_be_mended(url: str, seeded: Seeded) -> None:
+    seeded.put("a1", "b1")
+    async with screen(url) as it:
+        await it.press("enter", "slash", '"/(a')
+        await it.press("enter")
+        await it.until_told("cannot be read")
+        assert it.app.navigation.view is not None and it.app.navigation.view.filter_line.is_open
+        assert it.app.navigation.view.query_one("#filter-line", Input).value == "/(a"
+        await it.press("escape")
+        await it.until_shown("a1", "b1")
+
+
+@on_screen
+async def test_a_long_place_is_scanned_and_what_was_found_keeps_its_order(url: str, seeded: Seeded) -> None:
+    put_many(seeded, LONG)
+    async with screen(url) as it:
+        await it.press("enter", "slash", '"body:odd', "enter")
+        await it.until_shown("130 of 1 300 match")
+        pane = pane_of(it)
+        assert pane.found is not None
+        assert pane.found.ids == [f"j{n:04}".encode() for n in range(0, LONG, 10)]
+        await it.press("G")
+        await it.until_shown("j1290")
+        await it.press("escape")
+        await it.until(lambda: pane.found is None and "j1289" in it.text(), "its place among all of them")
+        assert pane.cursor_id == b"j1290"
+        await it.press("slash", '"id:j1290', "enter")
+        await it.until_shown("1 of 1 300 match")
+        await it.press("slash", "escape")  # the same from the open line
+        await it.until(lambda: "j1289" in it.text() and pane.cursor_id == b"j1290")
+
+
+@on_screen
+async def test_a_found_job_that_leaves_stays_in_its_line_and_says_where_it_is(url: str, seeded: Seeded) -> None:
+    put_many(seeded, LONG)
+    async with screen(url) as it:
+        await it.press("enter", "slash", '"job:digest', "enter")
+        await it.until_shown("650 of 1 300 match")
+        before = [line[3:8] for line in it.text().splitlines()[4:10]]
+        seeded.reserve(3)
+        await it.until_shown("→reserved")
+        lines = it.text().splitlines()[4:10]
+        assert [line[3:8] for line in lines] == before
+        assert "×j0000" in it.text() and "×j0002" in it.text()
+        await it.press("D")
+        assert isinstance(it.app.screen, Board)  # the one under the cursor is gone: nothing to delete
+        await it.press("n")
+        await it.until(lambda: pane_of(it).cursor_id == b"j0004", "the next one that is still there")
+        await it.press("r")
+        await it.until_shown("648 of 1 297 match")
+
+
+@on_screen
+async def test_a_scan_ends_at_its_budget_and_says_so(url: str, seeded: Seeded, monkeypatch: pytest.MonkeyPatch) -> None:
+    put_many(seeded, LONG)
+    monkeypatch.setattr(board_scan.scan, "__defaults__", (600,))
+    async with screen(url) as it:
+        await it.press("enter", "slash", '"job:send', "enter")
+        await it.until_shown("300+ match · in the first 600 of 1 300")
+        await it.press("asterisk")
+        await it.until_shown("all 300 matches marked")
+        target = it.app.navigation.target()
+        assert target.filter == "job:send" and not target.whole and len(target.jobs) == 300
+
+
+@on_screen
+async def test_esc_stops_a_scan_and_keeps_what_was_found_and_again_clears_it(
+    url: str, client: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many = 40_000
+    client.zadd("rqtui:{mail}:ready", {b"j%07d" % n: n for n in range(many)})
+    client.sadd("rqtui:queues", "mail")
+    monkeypatch.setattr(board_scan, "CHUNK", 1)  # a scan that takes its time
+    async with screen(url) as it:
+        await it.press("enter", "slash", '"id:j', "enter")
+        await it.until_shown("of 40 000 looked at", "Esc stops")
+        await it.press("escape")
+        await it.until_shown("+ match · in the first", "of 40 000")
+        pane = pane_of(it)
+        assert pane.found is not None and pane.found.is_cut and 0 < len(pane.found.ids) < many / 2
+        kept = list(pane.found.ids)
+        await it.until_refreshed()
+        assert pane.found.ids == kept
+        await it.press("escape")
+        await it.until(lambda: pane.found is None and "match" not in it.text())
+        assert isinstance(it.app.navigation.view, Board)
+
+
+@on_screen
+async def test_a_verb_acts_on_all_that_match_and_on_no_other(url: str, seeded: Seeded, client: Redis) -> None:
+    put_many(seeded, LONG)
+    async with screen(url, size=(100, 30)) as it:
+        await it.press("enter", "slash", '"body:odd', "enter")
+        await it.until_shown("130 of 1 300 match")
+        await it.press("asterisk")
+        await it.until_shown("all 130 matches marked")
+        target = it.app.navigation.target()
+        assert {job.id for job in target.jobs} == {f"j{n:04}".encode() for n in range(0, LONG, 10)}
+        for _chunk in seeded.engine.acts("delete", seeded.ref, target.jobs, {}):
+            pass
+        assert client.zcard("rqtui:{mail}:ready") == LONG - 130
+        assert not client.hexists("rqtui:{mail}:jobs", "j0010") and client.hexists("rqtui:{mail}:jobs", "j0011")
+
+
+@on_screen
+async def test_n_without_a_filter_goes_to_the_next_match_of_the_last_one(url: str, seeded: Seeded) -> None:
+    seeded.put("a1", "b1", "a2", "b2", "a3")
+    async with screen(url) as it:
+        await it.press("enter", "n")
+        await it.until_told("/ makes one")
+        await it.press("slash", '"id:b', "enter")
+        await it.until_shown("2 of 5 match")
+        await it.press("escape")
+        await it.until_shown("a3")
+        pane = pane_of(it)
+        await it.press("g", "n")
+        assert pane.cursor_id == b"b1"
+        await it.press("n")
+        assert pane.cursor_id == b"b2"
+        await it.press("n")
+        assert pane.cursor_id == b"b1"  # from the top again
+
+
+@on_screen
+async def test_marks_stay_over_filters_and_pages_and_those_that_left_are_counted(url: str, seeded: Seeded) -> None:
+    put_many(seeded, LONG)
+    async with screen(url) as it:
+        await it.press("enter", "space", "space", "space")
+        await it.until_shown("3 marked")
+        await it.press("slash", '"body:odd', "enter")
+        await it.until_shown("130 of 1 300 match")
+        await it.press("j", "space")
+        await it.until_shown("4 marked")
+        seeded.reserve(2)  # j0000 and j0001 go; one of them is not even shown
+        await it.until_shown("4 marked (2 gone)")
+        await it.press("escape", "G")
+        await it.until_shown("j1299", "4 marked (2 gone)")
+        assert pane_of(it).marks == (b"j0000", b"j0001", b"j0002", b"j0010") or len(pane_of(it).marks) == 4
+        await it.press("u")
+        await it.until(lambda: "marked" not in it.text())
+
+
+@on_screen
+async def test_a_terminal_that_shrinks_while_a_filter_is_typed_takes_no_letter_for_a_verb(
+    url: str, seeded: Seeded, client: Redis
+) -> None:
+    seeded.bury("d1", "d2")
+    async with screen(url) as it:
+        await it.press("enter", "5", "space", "slash", '"id:')
+        await it.pilot.resize_terminal(40, 10)
+        await it.until_shown("This terminal is 40×10")
+        await it.press('"RD')
+        await it.pilot.resize_terminal(*NARROW)
+        await it.until_shown("id:RD", "1 marked")
+        assert seeded.ids("dead") == ["d1", "d2"]
+        await it.press("escape")
+        await it.until_shown("d1", "d2")
+        await it.pilot.resize_terminal(40, 10)
+        await it.until_shown("This terminal is 40×10")
+        await it.press("R")
+        await it.pilot.resize_terminal(*NARROW)
+        await it.until_shown("d1", "d2", "1 marked")
+        await it.press("j")
+        await it.until(lambda: pane_of(it).cursor_id == b"d2", "the focus is back on the list")
+        assert seeded.ids("dead") == ["d1", "d2"]
+
+
+@on_screen
+async def test_a_queue_whose_keys_vanish_says_so_and_keeps_filter_and_marks(
+    url: str, seeded: Seeded, client: Redis
+) -> None:
+    seeded.put("a1", "a2", "b1")
+    async with screen(url) as it:
+        await it.press("enter", "space", "slash", '"id:a', "enter")
+        await it.until_shown("2 of 3 match")
+        client.flushall()
+        await it.press("g")
+        await it.until_shown("1 marked (1 gone)", "/id:a")
+        await it.press("j", "k")
+        await it.until_shown("nothing is left of mail")
+        seeded.put("a9", "b9")
+        await it.until_shown("a9", "1 of 2 match")
+        assert "b9" not in it.text()
+
+
+@on_screen
+async def test_a_job_that_moves_is_seen_in_both_panes_for_one_picture(url: str, seeded: Seeded) -> None:
+    seeded.put(*(f"a{n}" for n in range(8)))
+    async with screen(url, WIDE) as it:
+        await it.press("enter", "j", "j")
+        await it.until_refreshed()
+        it.app.session.ticker.interval_s = 60
+        seeded.reserve(1)
+        it.app.session.ticker.refresh()
+        await it.until_shown("×a0")
+        row = next(line for line in it.text().splitlines() if "×a0" in line)
+        assert "→reserved" in row and row.count("a0") == 2  # and in the pane where it is now
+        assert pane_of(it).cursor_id == b"a2"
+        it.app.session.ticker.refresh()
+        await it.until(lambda: "×a0" not in it.text(), "it is gone with the next one")
+        assert pane_of(it).cursor_id == b"a2"
+
+
+@on_screen
+async def test_plus_gives_one_place_the_whole_width_and_esc_takes_it_back(url: str, seeded: Seeded) -> None:
+    seeded.put("a1")
+    async with screen(url, WIDE) as it:
+        await it.press("enter")
+        await it.until_shown("no job is due later", "no job has died")
+        await it.press("plus")
+        await it.until(lambda: "no job has died" not in it.text() and "last error" in it.text())
+        await it.press("escape")
+        await it.until_shown("no job is due later", "no job has died")
+        assert isinstance(it.app.navigation.view, Board)

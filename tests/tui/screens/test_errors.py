@@ -1,0 +1,145 @@
+"""The view of errors: what it shows, and what the keys do there."""
+
+from __future__ import annotations
+
+import pytest
+from pictures import clock, same_as_kept  # noqa: F401 (a fixture)
+from redis import Redis
+from screens import WIDE, on_screen, screen
+from troubles import beat, fail, hold
+
+from rqtui.client.native_keys import keys
+from rqtui.client.queue import Queue
+from rqtui.reports import errors
+from rqtui.tui.screens import report_view
+from rqtui.tui.screens.error_group import ErrorGroup
+
+
+@on_screen
+async def test_a_group_is_run_again_in_all_its_queues(url: str, client: Redis) -> None:
+    mail, images = Queue("mail", client), Queue("images", client)
+    fail(mail, "TimeoutError: 1 s", "TimeoutError: 2 s", "KeyError: 'x'")
+    fail(images, "TimeoutError: 3 s")
+    async with screen(url, open_queue="mail") as it:
+        await it.press("e", "quotation_mark")
+        await it.until_shown("of all queues", "TimeoutError: # s", "KeyError")
+        await it.press("g", "R")
+        await it.until_shown("Requeue: 3 jobs of 2 queues")
+        await it.press("y")
+        await it.until(lambda: client.zcard(keys("mail")["dead"]) == 1, "those of mail")
+        await it.until(lambda: client.zcard(keys("images")["dead"]) == 0, "and of images")
+        assert client.zcard(keys("mail")["ready"]) == 2
+        await it.until_shown("1 error ", "dead 1 ", "▌×")  # the row under the cursor stays until it leaves
+
+
+@on_screen
+async def test_members_beyond_the_sample_are_acted_on_too(
+    url: str, client: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(errors, "PER_PLACE", 2)
+    fail(Queue("mail", client), *[f"TimeoutError: {n} s" for n in range(6)])
+    async with screen(url, open_queue="mail") as it:
+        await it.press("e")
+        await it.until_shown("a sample: 2 of 6", "TimeoutError: # s")
+        await it.press("R")
+        await it.until(lambda: it.app.screen is not it.app.navigation.view, "a question")
+        await it.press("y")
+        await it.until(lambda: client.zcard(keys("mail")["dead"]) == 0, "all six")
+
+
+@on_screen
+async def test_enter_shows_the_whole_error_and_the_jobs_and_enter_again_the_job(url: str, client: Redis) -> None:
+    fail(Queue("mail", client), "TimeoutError: 1 s\n    at the\n    very end")
+    async with screen(url, open_queue="mail") as it:
+        await it.press("e")
+        await it.until_shown("TimeoutError: # s")
+        await it.press("enter")
+        await it.until_shown("very end", "dead", "1 with this error")
+        assert isinstance(it.app.navigation.view, ErrorGroup)
+        await it.press("enter")
+        await it.until(lambda: it.app.navigation.view is not None and it.app.navigation.view.NAME == "job", "the job")
+        await it.press("escape", "escape")
+        await it.until_shown("errors of mail")
+
+
+@on_screen
+async def test_what_comes_from_data_is_text(url: str, client: Redis) -> None:
+    fail(Queue("mail", client), "\x1b]0;owned\x07[bold]x[/bold] \u202e", name="[red]\u202ekind")
+    hold(client, "w[/]\u202e", "id\x07")
+    beat(client, "\x1b[31mbeats", 1)
+    async with screen(url, WIDE, open_queue="mail") as it:
+        for key, words in (("e", "[bold]x[/bold]"), ("b", "[red]"), ("w", "w[/]")):
+            await it.press(key)
+            await it.until_shown(words)
+            assert not {"\x1b", "\x07", "\u202e"} & set(it.text())
+        await it.press("e")
+        await it.until_shown("[bold]x[/bold]")
+        await it.press("enter")
+        await it.until_shown("with this error")
+        assert not {"\x1b", "\x07", "\u202e"} & set(it.text())
+
+
+@on_screen
+async def test_a_session_that_may_not_change_offers_no_verbs(url: str, client: Redis) -> None:
+    fail(Queue("mail", client), "TimeoutError: 1 s")
+    async with screen(url, read_only=True, open_queue="mail") as it:
+        await it.press("e")
+        await it.until_shown("TimeoutError: # s")
+        await it.press("R", "D")
+        await it.until_refreshed()
+        assert it.app.screen is it.app.navigation.view
+        assert client.zcard(keys("mail")["dead"]) == 1
+
+
+@on_screen
+async def test_esc_ends_the_search_for_members_before_anything_is_changed(url: str, client: Redis) -> None:
+    fail(Queue("mail", client), "TimeoutError: 1 s")
+    async with screen(url, open_queue="mail") as it:
+        await it.press("e")
+        await it.until_shown("TimeoutError: # s")
+        view = it.app.navigation.view
+        assert view is not None
+        group_verb = it.app.changes.verb_for("R")
+        assert group_verb is not None and view.begins(group_verb)
+        assert view.steps_back()
+        await it.until_refreshed()
+        assert it.app.screen is view
+        assert client.zcard(keys("mail")["dead"]) == 1
+
+
+@on_screen
+async def test_a_job_list_that_does_not_fit_the_filter_says_what_to_press(url: str, client: Redis) -> None:
+    fail(Queue("mail", client), "TimeoutError: 1 s")
+    async with screen(url, open_queue="mail") as it:
+        await it.press("e")
+        await it.until_shown("TimeoutError: # s")
+        await it.press("slash", '"nosuch', "enter")
+        await it.until_shown("nothing matches /nosuch")
+
+
+@on_screen
+async def test_a_report_with_very_many_rows_draws_the_first_of_them(
+    url: str, client: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report_view, "MOST_ROWS", 3)
+    fail(Queue("mail", client), *[f"Error{letter}: x" for letter in "ABCDE"])
+    async with screen(url, open_queue="mail") as it:
+        await it.press("e")
+        await it.until_shown("5 errors", "ErrorC", "the first 3 of 5")
+        assert "ErrorD" not in it.text()
+        await it.press("slash", '"ErrorE', "enter")
+        await it.until_shown("ErrorE: x")
+
+
+@on_screen
+async def test_a_lost_link_leaves_the_report_and_a_new_one_comes_with_it(url: str, client: Redis) -> None:
+    fail(Queue("mail", client), "TimeoutError: 1 s")
+    async with screen(url, open_queue="mail") as it:
+        await it.press("e")
+        await it.until_shown("TimeoutError: # s")
+        for each in client.client_list():
+            if int(each["id"]) != client.client_id():
+                client.client_kill_filter(_id=each["id"])
+        fail(Queue("mail", client), "KeyError: 'x'")
+        await it.press("r")
+        await it.until_shown("KeyError: 'x'", "TimeoutError: # s")

@@ -1,0 +1,208 @@
+"""The feed of events on the screen: driven by keys, read as text; and how it looks."""
+
+# ruff: noqa: F811 (a fixture of another file is imported by name)
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+from native_jobs import key
+from pictures import clock, planted, same_as_kept  # noqa: F401 (fixtures)
+from redis import Redis
+from screens import NARROW, Seeded, on_screen, screen, text_of
+
+from rqtui.connection.connect import connect
+from rqtui.tui.screens import registry
+from rqtui.tui.screens.events import Events
+from screenshots.seeded import NOW, still
+
+
+@on_screen
+async def test_opening_the_feed_records_and_shows_what_moves(client: Redis, url: str) -> None:
+    mail = Seeded(client)
+    mail.put("before")
+    async with screen(url) as it:
+        await it.press("f")
+        await it.until_shown("● recording")
+        mail.put("during")
+        await it.until_shown("enqueue", "during")
+        assert "before" not in it.text()
+        mail.reserve(2)
+        await it.until_shown("reserve", "w1")
+        left_ms = int(client.hget(key("meta"), "events")) - time.time() * 1000  # type: ignore[arg-type]
+        assert 30_000 < left_ms <= 61_000, "it lapses by itself once nobody watches"
+
+
+@on_screen
+async def test_a_read_only_session_shows_what_is_recorded_and_turns_nothing_on(client: Redis, url: str) -> None:
+    mail = Seeded(client)
+    client.hset(key("meta"), mapping={"version": 1, "events": "on"})
+    mail.put("recorded")
+    client.hset(key("meta"), "events", "off")
+    async with screen(url, read_only=True) as it:
+        await it.press("f")
+        await it.until_shown("recorded", "not recorded, and read-only cannot begin it")
+        await it.until_refreshed()
+        assert client.hget(key("meta"), "events") == b"off"
+
+
+@on_screen
+async def test_where_configure_is_denied_the_feed_says_why_nothing_is_recorded(client: Redis, url: str) -> None:
+    Seeded(client).put("a")
+    async with screen(url) as it:
+        assert it.app.session.engine is not None
+        it.app.session.engine.denied = (("mail", ("configure",)),)
+        await it.press("f")
+        await it.until_told("Not everything is recorded", "configure is denied")
+        await it.until_shown("○ not recorded")
+        assert client.hget(key("meta"), "events") is None
+
+
+@on_screen
+async def test_the_feed_pauses_and_goes_on(client: Redis, url: str) -> None:
+    mail = Seeded(client)
+    mail.put("a")
+    async with screen(url) as it:
+        await it.press("f")
+        await it.until_shown("● recording")
+        await it.press("p")
+        mail.put("while-paused")
+        await it.until_shown("paused", "1 wait")
+        assert "while-paused" not in it.text()
+        await it.press("p")
+        await it.until_shown("while-paused")
+
+
+@on_screen
+async def test_nothing_moves_under_the_cursor_away_from_the_head(client: Redis, url: str) -> None:
+    mail = Seeded(client)
+    mail.put("a")
+    async with screen(url) as it:
+        await it.press("f")
+        await it.until_shown("● recording")
+        mail.put("one", "two", "three")
+        await it.until_shown("three", "one")
+        await it.press("j")
+        held = it.app.screen.query_one("#events").cursor_id
+        mail.put("four")
+        await it.until_shown("four", "g follows again")
+        assert it.app.screen.query_one("#events").cursor_id == held
+        await it.press("g")
+        mail.put("five")
+        await it.until_shown("five")
+        table = it.app.screen.query_one("#events")
+        assert table.cursor_id == table.rows[0].id
+
+
+@on_screen
+async def test_a_filter_works_while_it_is_typed_and_n_finds_the_next_failure(client: Redis, url: str) -> None:
+    mail = Seeded(client)
+    mail.put("a")
+    async with screen(url) as it:
+        await it.press("f")
+        await it.until_shown("● recording")
+        mail.bury("broken-1")
+        mail.put("fine-1", "fine-2")
+        await it.until_shown("× reject", "fine-2")
+        await it.press("n")
+        events = it.app.screen
+        assert isinstance(events, Events) and "reject" in str(events._by_key[str(events._table.cursor_id)].verb)
+        await it.press("slash", '"fine-2')
+        await it.until(lambda: "fine-1" not in it.text(), "the others go")
+        await it.press("enter")
+        assert "fine-2" in it.text() and "fine-1" not in it.text()
+        await it.press("slash", "escape")
+        await it.until_shown("fine-1", "broken-1")
+
+
+@on_screen
+async def test_enter_opens_the_job_of_an_event_or_says_that_it_is_gone(client: Redis, url: str) -> None:
+    mail = Seeded(client)
+    mail.put("a")
+    async with screen(url) as it:
+        await it.press("f")
+        await it.until_shown("● recording")
+        mail.put("stays")
+        await it.until_shown("stays")
+        await it.press("enter")
+        await it.until(lambda: it.app.navigation.view and it.app.navigation.view.NAME == "job", "the job's page")
+        await it.press("escape")
+        mail.engine.act("delete", mail.ref, [job for job in mail.jobs("ready") if job.id == b"stays"])
+        await it.until_shown("delete")
+        await it.press("enter")
+        await it.until_told("stays is gone")
+
+
+@on_screen
+async def test_hostile_names_do_no_harm_in_the_feed(client: Redis, url: str) -> None:
+    mail = Seeded(client)
+    mail.put("a")
+    async with screen(url) as it:
+        await it.press("f")
+        await it.until_shown("● recording")
+        client.xadd(key("events"), {"verb": "\x1b[2Jverb", "id": b"\x1b]0;owned\x07[bold]\xff", "worker": "\u202ew"})
+        await it.until_shown("[bold]")
+        assert "\x1b" not in it.text() and "\u202e" not in it.text()
+
+
+@on_screen
+async def test_a_system_without_events_shows_what_this_screen_did(client: Redis, url: str) -> None:
+    client.rpush("readytasklist", "a", "b")
+    async with screen(url) as it:
+        await it.press("f")
+        await it.until_shown("dispatcher records no events")
+
+
+@on_screen
+async def test_a_deleted_queue_is_not_made_again_by_its_feed(client: Redis, url: str) -> None:
+    mail = Seeded(client)
+    mail.put("a")
+    async with screen(url) as it:
+        await it.press("f")
+        await it.until_shown("● recording")
+        client.delete(*client.keys("rqtui:{mail}:*"))
+        await it.until_refreshed()
+        await it.until_refreshed()
+        await it.until_refreshed()
+        assert client.keys("rqtui:{mail}:meta") == []
+
+
+@on_screen
+async def test_several_queues_are_one_feed_by_time(client: Redis, url: str) -> None:
+    mail, images = Seeded(client), Seeded(client, "images")
+    mail.put("a")
+    images.put("b")
+    async with screen(url, (100, 30)) as it:
+        it.app.push_screen(registry.make("events", (mail.ref, images.ref)))
+        it.app.call_after_refresh(it.app.navigation.opened)
+        await it.until(lambda: client.hget(key("meta", "images"), "events"), "both are recorded")
+        for queue, id in ((mail, "first"), (images, "second"), (mail, "third")):
+            queue.put(id)
+            await it.until_shown(id)
+        await it.until_shown("first", "second", "third", "images", "2 queues")
+        found = [it.text().index(word) for word in ("third", "second", "first")]
+        assert found == sorted(found), "the newest stands first"
+
+
+@pytest.mark.parametrize("size", [(160, 45), NARROW], ids=lambda size: f"{size[0]}x{size[1]}")
+def test_the_feed_looks_as_it_did(planted: str, clock: None, size: tuple[int, int]) -> None:
+    with connect(planted) as client:
+        client.delete(key("events"))
+        client.hset(key("meta"), "events", "on")
+        rows = [
+            ("enqueue", "a", ""),
+            ("reserve", "a", "w1"),
+            ("reject", "a", ""),
+            ("dispatch", "a", ""),
+            ("ack", "b", ""),
+        ]
+        for number, (verb, id, worker) in enumerate(rows * 6):
+            told = {"verb": verb, "id": f"01jd8{number:04x}{id}", **({"worker": worker} if worker else {})}
+            client.xadd(key("events"), told, f"{NOW - 30_000 + 700 * number}-0")
+
+    async def look() -> str:
+        async with still(planted, size, ("mail", "f")) as app:
+            return text_of(app)
+
+    same_as_kept(f"events-{size[0]}x{size[1]}", asyncio.run(look()))

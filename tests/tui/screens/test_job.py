@@ -1,0 +1,170 @@
+"""The page of a job: its body in several ways, searched, and fetched whole; its life; the next job of the list."""
+
+from __future__ import annotations
+
+import json
+
+import msgpack
+import pytest
+from redis import Redis
+from screens import Seeded, on_screen, screen
+
+from rqtui.model import Attempt, Job, State
+from rqtui.tui.format import timeline
+from rqtui.tui.screens.job import MOST_WHOLE
+
+SIZE = (110, 30)
+
+
+@pytest.fixture
+def seeded(client: Redis) -> Seeded:
+    """The queue `mail`, still empty."""
+    return Seeded(client)
+
+
+@on_screen
+async def test_v_shows_the_body_as_json_as_text_and_in_hex_and_secrets_in_none(url: str, seeded: Seeded) -> None:
+    seeded.put("a1", body=b'{"to":"a@b.c","password":"hunter2"}')
+    async with screen(url, SIZE) as it:
+        await it.press("enter", "enter")
+        await it.until_shown("body · json", '"to": "a@b.c"')
+        assert "hunter2" not in it.text()
+        await it.press("v")
+        await it.until_shown("body · text", '{"to":"a@b.c"')
+        assert "hunter2" not in it.text()
+        await it.press("v")
+        await it.until_shown("body · hex", "7b 22 74 6f")
+        assert "hunter" not in it.text() and "68 75 6e" not in it.text()
+        await it.press("c")
+        await it.until_shown("68 75 6e")
+        await it.press("v")
+        await it.until_shown("body · json", "hunter2")
+
+
+@on_screen
+async def test_a_msgpack_body_is_shown_as_what_it_holds(url: str, seeded: Seeded) -> None:
+    seeded.put("a1", body=msgpack.packb({"to": "a@b.c", "password": "hunter2"}))
+    async with screen(url, SIZE) as it:
+        await it.press("enter", "enter")
+        await it.until_shown("body · msgpack", '"to": "a@b.c"')
+        await it.press("v", "v")
+        await it.until_shown("body · hex")
+        assert "hunter" not in it.text()
+
+
+@on_screen
+async def test_a_search_in_the_body_goes_from_match_to_match(url: str, seeded: Seeded) -> None:
+    body = {"items": [{"n": n, "odd": n % 50 == 0} for n in range(200)]}
+    seeded.put("a1", body=json.dumps(body).encode())
+    async with screen(url, SIZE) as it:
+        await it.press("enter", "enter")
+        await it.until_shown("body · json")
+        await it.press("slash", '"true', "enter")
+        await it.until_shown("/true 1 of 4")
+        await it.press("n", "n")
+        await it.until_shown("/true 3 of 4", '"n": 100')
+        await it.press("n", "n")
+        await it.until_shown("/true 1 of 4", '"n": 0,')
+        await it.press("slash", *["backspace"] * 4, '"/1[78]0,/', "enter")
+        await it.until_shown("1 of 2", '"n": 170')
+        await it.press("slash", *["backspace"] * 20, '"/(/', "enter")
+        await it.until_told("cannot be read")
+        await it.press("escape")
+        await it.until(lambda: " of 2" not in it.text())
+
+
+@on_screen
+async def test_a_long_body_says_its_size_and_enter_fetches_it_once(url: str, seeded: Seeded) -> None:
+    body = json.dumps({"items": ["x" * 90] * 1_000, "end": "the very end"}).encode()
+    seeded.put("a1", body=body)
+    async with screen(url, SIZE) as it:
+        await it.press("enter", "enter")
+        await it.until_shown("Enter shows it", "body · omitted")
+        await it.press("enter")
+        await it.until_shown("body · json")
+        await it.press("slash", '"very', "enter")
+        await it.until_shown("1 of 1", "the very end")
+
+
+@on_screen
+async def test_a_body_that_is_too_long_for_a_screen_says_where_it_can_be_had(url: str, seeded: Seeded) -> None:
+    seeded.put("a1", body=b"y" * (MOST_WHOLE + 1))
+    async with screen(url, SIZE) as it:
+        await it.press("enter", "enter")
+        await it.until_shown("rqtui show --raw")
+        await it.press("enter")
+        await it.until_refreshed()
+        assert "yyyy" not in it.text()
+
+
+@on_screen
+async def test_brackets_go_through_the_jobs_of_the_list(url: str, seeded: Seeded) -> None:
+    seeded.put("a1", "a2", "a3")
+    async with screen(url, SIZE) as it:
+        await it.press("enter", "j", "enter")
+        await it.until_shown("id          a2")
+        await it.press("right_square_bracket")
+        await it.until_shown("id          a3")
+        await it.press("right_square_bracket")
+        await it.until_told("the end of the list")
+        await it.press("left_square_bracket", "left_square_bracket")
+        await it.until_shown("id          a1")
+        await it.press("D", "y")
+        await it.until(lambda: seeded.ids("ready") == ["a2", "a3"])
+
+
+@on_screen
+async def test_errors_of_all_attempts_stand_on_the_page_the_newest_first_and_masked(url: str, seeded: Seeded) -> None:
+    seeded.put("a1", backoff_ms=0)
+    for error in ("KeyError: first", "TimeoutError: password=hunter2"):
+        held = seeded.reserve()
+        seeded.engine.act("reject", seeded.ref, held, {"error": error})
+        seeded.engine.act("promote", seeded.ref, seeded.jobs("scheduled"))
+    async with screen(url, (110, 40)) as it:
+        await it.press("enter", "enter")
+        await it.until_shown("life-line", "attempt 2", "attempt 1", "reserved by w1", "failed: KeyError: first")
+        text = it.text()
+        assert text.index("attempt 2") < text.index("attempt 1")
+        assert "hunter2" not in text
+        await it.press("c")
+        await it.until_shown("hunter2")
+
+
+def test_a_life_line_has_every_step_with_the_time_since_the_one_before() -> None:
+    job = Job(
+        b"a",
+        "mail",
+        "native",
+        "reserved",
+        State.RESERVED,
+        b"a",
+        enqueued_ms=0,
+        reserved_ms=400_000,
+        deadline_ms=430_000,
+        attempts=2,
+        worker="w2\x1b[31m",
+        history=(Attempt(60_000, 61_500, "w1", "Traceback\nTimeoutError: [red]smtp"),),
+    )
+    lines = timeline.life_line(job, 60, now_ms=410_000).plain.splitlines()
+    told = [line.split(maxsplit=2)[2].split("  ")[0].strip() for line in lines[1:]]
+    assert told == [
+        "enqueued",
+        "reserved by w1",
+        "failed: TimeoutError: [red]smtp",
+        "reserved by w2␛[31m",
+        "lease ends",
+    ]
+    assert [line.split()[-1] for line in lines[2:]] == ["1m00", "1.5s", "5m38", "30s"]
+    assert ["○" in line for line in lines[1:]] == [False, False, False, False, True]
+    assert timeline.errors(job).plain.startswith("\nattempt 1  ")
+
+
+def test_lines_are_broken_at_spaces_and_none_is_wider_than_the_text() -> None:
+    from rqtui.text.formats import cell_len
+    from rqtui.tui.widgets.text import _parts
+
+    for line in ("", "word " * 40, "x" * 200, "花" * 90, "a" + "花é" * 60):
+        parts = [line[start:end] for start, end in _parts(line, 30)]
+        assert "".join(parts) == line
+        assert all(cell_len(part.rstrip()) <= 30 for part in parts)
+    assert [line[a:b] for line in ["aaaa bbbb cccc"] for a, b in _parts(line, 10)] == ["aaaa bbbb ", "cccc"]

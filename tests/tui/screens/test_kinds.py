@@ -1,0 +1,56 @@
+"""The view of kinds of jobs: what it shows, and what the keys do there."""
+
+from __future__ import annotations
+
+from pictures import clock, same_as_kept  # noqa: F401 (a fixture)
+from redis import Redis
+from screens import on_screen, screen
+
+from rqtui.client.queue import Queue
+from rqtui.tui.screens.kinds import expression
+
+
+@on_screen
+async def test_kinds_are_counted_and_enter_filters_the_board(url: str, client: Redis) -> None:
+    mail = Queue("mail", client)
+    for number in range(3):
+        mail.put({}, id=f"s{number}", name="send")
+    mail.put({}, id="d0", name="digest")
+    async with screen(url, open_queue="mail") as it:
+        await it.press("b")
+        await it.until_shown("2 kinds of job", "send", "digest")
+        await it.press("enter")
+        await it.until(
+            lambda: it.app.navigation.view is not None and it.app.navigation.view.NAME == "board", "the board"
+        )
+        await it.until(lambda: "s0" in it.text() and "d0" not in it.text(), "only those of the kind")
+        assert "job:send" in it.text()
+
+
+@on_screen
+async def test_r_makes_the_report_anew(url: str, client: Redis) -> None:
+    mail = Queue("mail", client)
+    mail.put({}, name="send")
+    async with screen(url, open_queue="mail") as it:
+        await it.press("b")
+        await it.until_shown("1 kind of job")
+        mail.put({}, name="digest")
+        await it.press("r")
+        await it.until_shown("2 kinds of job", "digest")
+
+
+@on_screen
+async def test_a_frozen_report_stands(url: str, client: Redis) -> None:
+    Queue("mail", client).put({}, name="send")
+    async with screen(url, open_queue="mail") as it:
+        await it.press("b")
+        await it.until_shown("1 kind of job")
+        await it.press("p")
+        await it.until_shown("frozen: p")
+
+
+def test_a_kind_whose_name_stands_in_another_is_told_apart() -> None:
+    assert expression("send", {"send", "digest"}) == "job:send"
+    assert expression("send", {"send", "send_later"}) == "job:/^send$/"
+    assert expression("two words", {"two words"}) == r"job:/^two\ words$/"
+    assert expression("a/b", {"a/b"}) == r"job:/^a\/b$/"

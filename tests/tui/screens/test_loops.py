@@ -1,0 +1,127 @@
+"""The view of the loops: who is next, what was done, what switches them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from families import in_one
+from redis import Redis
+from screens import WIDE, Seeded, on_screen, screen
+
+from rqtui.connection.connect import connect
+from rqtui.model import Job, Ref, State
+from rqtui.reports.loops import becomes
+from rqtui.systems import registry
+from rqtui.tui.screens.loops import Loops
+
+HELD = Job(b"a", "mail", "native", "reserved", State.RESERVED, b"a", attempts=1, max_attempts=3)
+
+
+@in_one(
+    ("layout", "verb", "job", "place"),
+    [
+        ("native", "reap", HELD, "ready"),
+        ("native", "reap", replace(HELD, attempts=3), "dead"),
+        ("native", "reap", replace(HELD, cancelled=True), "dead"),
+        ("native", "dispatch", replace(HELD, attempts=3), "ready"),
+        ("timeout_sets", "reap", HELD, "todos"),
+        ("dispatcher", "dispatch", HELD, "ready"),
+    ],
+)
+def test_it_is_known_what_becomes_of_a_job(layout: str, verb: str, job: Job, place: str) -> None:
+    assert becomes(verb, job, registry.make(layout)) == place
+
+
+@on_screen
+async def test_the_next_victims_are_shown_before_they_are_taken(url: str, client: Redis) -> None:
+    seeded = Seeded(client)
+    seeded.put("first", "last", max_attempts=1)
+    seeded.put("soon", delay_ms=30_000)
+    seeded.reserve(2, ttr_ms=60_000)
+    async with screen(url, WIDE) as it:
+        await it.press("t")
+        await it.until_shown("next jobs", "soon", "first", "last")
+        lines = it.text().splitlines()
+        taken = [line for line in lines if "reap " in line and "w1" in line]
+        assert len(taken) == 2
+        assert all("1/1" in line and "dead" in line for line in taken)
+        [due] = [line for line in lines if " soon " in line]
+        assert "dispatch" in due
+        assert lines.index(due) < lines.index(taken[0])  # it is due before the leases end
+    assert seeded.ids("reserved") == ["first", "last"]
+
+
+@on_screen
+async def test_the_heads_of_the_nearest_queues_go_along_in_the_tick(url: str, client: Redis) -> None:
+    for number in range(9):
+        Seeded(client, f"q{number}").put("later", delay_ms=60_000 + number * 1000)
+    async with screen(url, WIDE) as it:
+        await it.press("t")
+        await it.until_shown("q0", "q3")
+        snapshot = it.app.session.snapshot
+        assert snapshot is not None
+        assert [page.queue for page in snapshot.pages] == ["q0", "q1", "q2", "q3"]
+        assert snapshot.cost.trips == 1
+
+
+@on_screen
+async def test_a_loop_is_stopped_stepped_and_started_here(url: str, client: Redis) -> None:
+    seeded = Seeded(client)
+    seeded.put("ready")
+    async with screen(url, WIDE) as it:
+        await it.press("t", "comma")
+        await it.until_shown("■ off", ", start")
+        seeded.put("due", delay_ms=1)
+        await it.until_shown("due 1")
+        assert seeded.ids("scheduled") == ["due"]
+        await it.press("less_than_sign")
+        await it.until(lambda: seeded.ids("scheduled") == [], "one step moves it")
+        await it.until(lambda: any("dispatch" in line and "mail" in line for line in it.text().splitlines()), "a step")
+        assert not it.app.session.loops["dispatch"].is_running
+        await it.press("comma")
+        await it.until(lambda: it.app.session.loops["dispatch"].is_running, "it runs again")
+        await it.press("escape")
+        await it.until(lambda: it.app.navigation.view is not None and it.app.navigation.view.NAME == "overview", "back")
+
+
+@on_screen
+async def test_loops_elsewhere_are_known_by_their_connections(url: str, client: Redis) -> None:
+    Seeded(client).put("a")
+    with connect(url, client_name="rqtui-reaper") as other:
+        other.ping()
+        async with screen(url, WIDE) as it:
+            await it.press("t")
+            await it.until(lambda: any("reap" in x and "elsewhere 1" in x for x in it.text().splitlines()), "one more")
+
+
+@on_screen
+async def test_a_loop_that_is_off_is_no_connection_and_one_that_is_on_again_goes_on(url: str, client: Redis) -> None:
+    def connections() -> int:
+        return sum(each["name"] == "rqtui-dispatcher" for each in client.client_list())
+
+    seeded = Seeded(client)
+    seeded.put("first")
+    before = connections()
+    async with screen(url, WIDE) as it:
+        await it.until(lambda: connections() == before + 1, "a connection of its own")
+        await it.press("comma")
+        await it.until_told("dispatcher of this screen is off")
+        await it.until(lambda: connections() == before, "none any more")
+        await it.press("comma")
+        seeded.put("later", delay_ms=1)
+        await it.until(lambda: seeded.ids("ready") == ["first", "later"], "moved by the loop")
+        await it.press("comma")
+        await it.until(lambda: connections() == before, "none any more")
+        await it.press("less_than_sign")
+        await it.until_told("nothing moved")
+        await it.until(lambda: connections() == before, "a single step keeps none")
+
+
+@on_screen
+async def test_read_only_says_that_the_loops_are_off(url: str, client: Redis) -> None:
+    Seeded(client).put("later", delay_ms=60_000)
+    async with screen(url, WIDE, read_only=True) as it:
+        await it.press("t")
+        await it.until_shown("The loops are off", "later")
+        assert isinstance(it.app.navigation.view, Loops)
+        assert it.app.navigation.view.target().ref == Ref("native", "mail")

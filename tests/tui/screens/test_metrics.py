@@ -1,0 +1,146 @@
+"""The plots of metrics on the screen: driven by keys, read as text; and how they look."""
+
+# ruff: noqa: F811 (a fixture of another file is imported by name)
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+
+import pytest
+from native_jobs import key
+from pictures import clock, planted, same_as_kept  # noqa: F401 (fixtures)
+from redis import Redis
+from screens import NARROW, WIDE, Seeded, on_screen, screen, text_of
+
+from rqtui.tui.screens import registry
+from rqtui.tui.screens.events import Events
+from rqtui.tui.screens.metrics import Metrics
+from screenshots.seeded import still
+
+
+def spread(client: Redis) -> None:
+    """Three hours in which something happened now and then."""
+    now_ms = int(time.time()) // 60 * 60_000
+    counted = {"enqueued": 0, "acked": 0, "rejected": 0}
+    client.delete(key("minutes"))
+    for minute in range(180, 0, -5):
+        client.xadd(
+            key("minutes"), {name.encode(): number for name, number in counted.items()}, f"{now_ms - minute * 60_000}-0"
+        )
+        counted = {
+            "enqueued": counted["enqueued"] + 600,
+            "acked": counted["acked"] + 500,
+            "rejected": counted["rejected"] + 60,
+        }
+    client.hset(key("meta"), mapping={"version": 1, **counted})
+
+
+@on_screen
+async def test_the_plots_tell_rates_and_their_ranges_change(client: Redis, url: str) -> None:
+    Seeded(client).put("a")
+    spread(client)
+    async with screen(url) as it:
+        await it.press("m")
+        await it.until_shown("throughput", "depth", "failures", "oldest ready")
+        await it.press("2")
+        await it.until_shown("backlog in time", "⣿")
+        metrics = it.app.screen
+        assert isinstance(metrics, Metrics) and metrics._minutes == 60
+        await it.press("right_square_bracket")
+        await it.until(lambda: metrics._minutes == 1440 and metrics._loaded > 1440)
+        await it.press("left_square_bracket", "left_square_bracket")
+        await it.until_shown("oldest ready")
+
+
+@on_screen
+async def test_the_hour_counts_what_happened_in_it(client: Redis, url: str) -> None:
+    Seeded(client).put("a")
+    spread(client)
+    async with screen(url, (160, 45)) as it:
+        await it.press("m", "2")
+        await it.until(lambda: re.search(r"(660|720|780) of \d \d{3} attempts", it.text()), "the hour's failures")
+
+
+@on_screen
+async def test_several_queues_are_added_up_in_the_plots(client: Redis, url: str) -> None:
+    mail, images = Seeded(client), Seeded(client, "images")
+    mail.put("a", "b")
+    images.put("c")
+    async with screen(url) as it:
+        it.app.push_screen(registry.make("metrics", (mail.ref, images.ref)))
+        it.app.call_after_refresh(it.app.navigation.opened)
+        await it.until_shown("2 queues together", "not done 3")
+
+
+@on_screen
+async def test_a_system_without_counters_shows_depth_and_says_so(client: Redis, url: str) -> None:
+    client.rpush("readytasklist", "a", "b")
+    async with screen(url) as it:
+        await it.press("m")
+        await it.until_shown("counts nothing by the minute", "not done 2")
+
+
+@on_screen
+async def test_ascii_plots_have_no_braille(client: Redis, url: str) -> None:
+    Seeded(client).put("a")
+    spread(client)
+    async with screen(url) as it:
+        await it.press("m", "2")
+        await it.until_shown("backlog in time")
+        for pane in it.app.screen.query("PlotPane"):
+            pane._ascii_only = True
+            pane.refresh()
+        await it.until_shown("#")
+        assert not [letter for letter in it.text() if 0x2800 <= ord(letter) < 0x2900]
+
+
+@on_screen
+async def test_on_a_small_terminal_two_plots_stay(client: Redis, url: str) -> None:
+    Seeded(client).put("a")
+    async with screen(url, (60, 16)) as it:
+        await it.press("m")
+        await it.until_shown("throughput", "depth")
+        assert "failures" not in it.text()
+
+
+@pytest.mark.parametrize("size", [(160, 45), NARROW], ids=lambda size: f"{size[0]}x{size[1]}")
+def test_the_plots_look_as_they_did(planted: str, clock: None, size: tuple[int, int]) -> None:
+    async def look() -> str:
+        async with still(planted, size, ("mail", "m", "2")) as app:
+            return text_of(app)
+
+    same_as_kept(f"metrics-{size[0]}x{size[1]}", asyncio.run(look()))
+
+
+@on_screen
+async def test_from_all_queues_together_metrics_and_events_are_about_all_of_them(client: Redis, url: str) -> None:
+    Seeded(client, "mail").put("a", "b")
+    Seeded(client, "images").put("c")
+    async with screen(url) as it:
+        await it.press("e", "quotation_mark", "m")
+        await it.until_shown("2 queues together", "not done 3")
+        await it.press("f")
+        await it.until_shown("● recording", "2 queues")
+        Seeded(client, "images").put("later")
+        await it.until_shown("later", "images")
+
+
+@on_screen
+@pytest.mark.parametrize(
+    ("key", "words"), [("f", "the 50 busiest of 53 queues"), ("m", "the 50 busiest queues together")]
+)
+async def test_of_many_queues_the_busiest_are_followed_and_the_view_says_so(
+    url: str, client: Redis, key: str, words: str
+) -> None:
+    for number in range(52):
+        Seeded(client, f"q-{number:02}").put("a")
+    busy = Seeded(client, "q-99")
+    busy.put(*(f"job-{number}" for number in range(30)))
+    async with screen(url, size=WIDE) as it:
+        await it.until_shown("q-00", "30")
+        await it.press("e", "quotation_mark", key)
+        await it.until_shown(words)
+        view = it.app.navigation.view
+        assert isinstance(view, Events | Metrics)
+        assert busy.ref in (view._told if isinstance(view, Events) else view._refs)

@@ -1,0 +1,371 @@
+"""Operations: every change made here stands in a view, in a file of its owner, and on a page for the post-mortem."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+from redis import Redis
+from screens import NARROW, WIDE, Seeded, on_screen, screen
+from shell import shell
+
+from rqtui.connection import connect
+from rqtui.operations import journal as operations
+from rqtui.operations.journal import Journal, Operation
+from rqtui.operations.undo import Keeper
+
+SNAPSHOTS = Path(__file__).parents[2] / "snapshots"
+HOSTILE = "\x1b[31m|evil|\n# `x` [b]"
+
+
+def journal(folder: Path) -> Journal:
+    return Journal(folder, "redis://me:secret@db:6379", "prod")
+
+
+# -- the journal --------------------------------------------------------------------------------------------------
+
+
+def test_a_change_is_written_down_and_read_again_by_another_session(tmp_path: Path) -> None:
+    made = journal(tmp_path).note("kill", "mail", "native", [b"a", b"\xff\x00"], {"killed": 2}, undo=["17-kill-x"])
+    (read,) = operations.past(tmp_path)
+    assert read == made
+    assert (read.ids, read.count, read.words(), read.profile) == ((b"a", b"\xff\x00"), 2, "2 × killed", "prod")
+    assert re.fullmatch(r".+@.+", read.who)
+
+
+def test_the_file_is_its_owners_alone_and_holds_no_password(tmp_path: Path) -> None:
+    journal(tmp_path).note("kill", "mail", "native")
+    path = tmp_path / operations.FILE
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert "secret" not in path.read_text() and "redis://me:***@db:6379" in path.read_text()
+
+
+def test_the_file_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operations, "FILE_BYTES", 2000)
+    kept = journal(tmp_path)
+    for number in range(40):
+        kept.note("kill", f"q{number}", "native")
+    sizes = [path.stat().st_size for path in tmp_path.iterdir()]
+    assert len(sizes) == 2 and max(sizes) < 3000
+    assert operations.past(tmp_path)[0].queue == "q39"
+
+
+def test_a_line_that_cannot_be_read_hides_no_other(tmp_path: Path) -> None:
+    journal(tmp_path).note("kill", "mail", "native")
+    with (tmp_path / operations.FILE).open("ab") as file:
+        file.write(b'{"half": \n[1]\n"text"\n')
+    journal(tmp_path).note("delete", "mail", "native")
+    assert [each.verb for each in operations.past(tmp_path)] == ["delete", "kill"]
+
+
+def test_only_the_first_ids_are_written_but_all_are_counted(tmp_path: Path) -> None:
+    made = journal(tmp_path).note("delete", "mail", "native", [b"%d" % n for n in range(1500)], {"deleted": 1500})
+    assert (len(made.ids), made.count) == (operations.IDS, 1500)
+
+
+def test_what_was_undone_says_so_in_every_session(tmp_path: Path) -> None:
+    first = journal(tmp_path)
+    first.note("kill", "mail", "native", undo=["17-kill-x"])
+    journal(tmp_path).undone("17-kill-x")
+    (read,) = operations.past(tmp_path)
+    assert operations.undo_word(read).startswith("undone ")
+    assert operations.undo_word(first.operations[0]) == "can be undone"
+
+
+def test_a_folder_that_cannot_be_written_is_told_and_stops_nothing(tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("")
+    kept = journal(tmp_path / "state")
+    kept.note("kill", "mail", "native")
+    assert "cannot be written" in kept.problem and len(kept.operations) == 1
+
+
+def test_the_page_for_the_post_mortem_names_who_what_and_when_with_the_zone(tmp_path: Path) -> None:
+    kept = journal(tmp_path)
+    kept.note("kill", "mail", "native", [b"a"], {"killed": 1, "it is gone": 2})
+    page = operations.markdown(kept.operations)
+    assert "* redis://me:\\*\\*\\*@db:6379 (profile prod)" in page
+    assert re.search(r"\| \d{4}-\d\d-\d\d \d\d:\d\d:\d\d [+-]\d\d:\d\d \| .+@.+ \| kill \| native:mail \| 1 \|", page)
+    assert "killed · 2 × it is gone" in page and "* a" in page
+
+
+def test_hostile_data_is_plain_text_on_that_page(tmp_path: Path) -> None:
+    kept = journal(tmp_path)
+    kept.note("kill", HOSTILE, "native", [HOSTILE.encode()], {HOSTILE: 1}, HOSTILE)
+    page = operations.markdown(kept.operations)
+    assert "\x1b" not in page and not re.search(r"(?<!\\)[`\[]", page)
+    assert all(line.count("|") - line.count("\\|") == 8 for line in page.splitlines() if line.startswith("| 2"))
+    assert json.loads(json.dumps(operations.as_json(kept.operations)))["operations"][0]["queue"] == HOSTILE
+
+
+# -- the view -----------------------------------------------------------------------------------------------------
+
+
+@on_screen
+async def test_every_change_of_this_screen_stands_there_with_its_answers(url: str, client: Redis) -> None:
+    here = Seeded(client)
+    here.put("one", "two", "three")
+    async with screen(url) as it:
+        await it.press("enter", "space", "space", "K", "y")
+        await it.until(lambda: len(here.ids("dead")) == 2, "the burial")
+        await it.press("P")
+        await it.until(lambda: client.hexists("rqtui:{mail}:meta", "paused"), "the pause")
+        await it.press("o")
+        await it.until_shown("kill", "2 × killed", "pause", "can be undone", "2 changes in this session")
+        await it.press("j", "enter")
+        await it.until_shown("kill mail", "one", "two", "answers")
+
+
+@on_screen
+async def test_z_takes_back_the_last_change_and_then_the_one_before(url: str, client: Redis) -> None:
+    here = Seeded(client)
+    here.put("one", "two", "three")
+    async with screen(url) as it:
+        await it.press("enter", "D", "y")
+        await it.until(lambda: here.ids("ready") == ["two", "three"], "the deletion")
+        await it.press("j", "K", "y")
+        await it.until(lambda: here.ids("dead") != [], "the burial")
+        await it.until(lambda: len(it.app.session.journal.operations) == 2, "both in the journal")
+        await it.press("z")
+        await it.until(lambda: here.ids("ready") == ["two", "three"], "the undo of kill")
+        await it.until_told("undo of kill (mail): restored")
+        await it.press("z")
+        await it.until(lambda: here.ids("ready") == ["one", "two", "three"], "the undo of delete")
+        await it.until_told("undo of delete (mail): restored")
+        await it.press("z")
+        await it.until_told("Nothing to undo")
+
+
+@on_screen
+async def test_z_in_the_view_takes_back_the_one_under_the_cursor(url: str, client: Redis) -> None:
+    here = Seeded(client)
+    here.put("one", "two")
+    async with screen(url) as it:
+        await it.press("enter", "D", "y")
+        await it.until(lambda: here.ids("ready") == ["two"], "the deletion")
+        await it.press("P")
+        await it.until(lambda: len(it.app.session.journal.operations) == 2, "both in the journal")
+        await it.press("o")
+        await it.until_shown("delete", "pause")
+        await it.press("j", "z")
+        await it.until(lambda: here.ids("ready") == ["one", "two"], "the undo of delete")
+        await it.until_shown("undone ")
+        assert client.hexists("rqtui:{mail}:meta", "paused"), "the newer one stays"
+
+
+@on_screen
+async def test_undo_says_what_it_could_not_restore(url: str, client: Redis) -> None:
+    here = Seeded(client)
+    here.put("one", "two")
+    async with screen(url) as it:
+        await it.press("enter", "space", "space", "D", "y")
+        await it.until(lambda: len(it.app.session.journal.operations) == 1, "the journal")
+        here.put("two")
+        await it.press("z")
+        told = await it.until_told("undo of delete")
+        assert "restored" in told and "the id is taken" in told
+
+
+@on_screen
+async def test_a_purge_is_one_operation_and_comes_back(url: str, client: Redis) -> None:
+    here = Seeded(client)
+    here.put(*(f"job-{number:04}" for number in range(1200)))
+    async with screen(url) as it:
+        await it.press("enter", "colon", '"purge', "enter", "y")
+        await it.until(lambda: client.zcard("rqtui:{mail}:ready") == 0, "the purge")
+        (operation,) = await it.until(lambda: it.app.session.journal.operations, "the journal")
+        assert (operation.verb, operation.count) == ("purge", 1200)
+        await it.press("z")
+        await it.until(lambda: client.zcard("rqtui:{mail}:ready") == 1200, "the undo")
+
+
+@on_screen
+async def test_the_journal_is_saved_as_markdown_and_json(
+    url: str, client: Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = Seeded(client)
+    here.put("one")
+    monkeypatch.chdir(tmp_path)
+    async with screen(url) as it:
+        await it.press("enter", "D", "y")
+        await it.until(lambda: it.app.session.journal.operations, "the journal")
+        await it.press("o", "s")
+        await it.until_told("Written: rqtui-operations-", ".md and .json")
+        (page,), (data,) = tmp_path.glob("*.md"), tmp_path.glob("*.json")
+        assert "| delete | native:mail | 1 |" in page.read_text()
+        assert json.loads(data.read_text())["operations"][0]["ids"] == ["one"]
+
+
+@on_screen
+async def test_the_loops_switched_here_stand_in_the_journal(url: str, client: Redis) -> None:
+    Seeded(client).put("one")
+    async with screen(url) as it:
+        await it.press("comma", "comma")
+        await it.until(lambda: len(it.app.session.journal.operations) == 2, "both")
+        assert [(each.verb, each.words()) for each in it.app.session.journal.operations] == [
+            ("dispatcher", "on"),
+            ("dispatcher", "off"),
+        ]
+
+
+@on_screen
+async def test_an_empty_journal_says_what_will_stand_there(url: str, client: Redis) -> None:
+    Seeded(client).put("one")
+    async with screen(url) as it:
+        await it.press("o")
+        await it.until_shown("no change was made here yet", "nothing to undo")
+
+
+@on_screen
+async def test_a_hostile_queue_and_id_are_harmless_in_the_view(url: str, client: Redis) -> None:
+    async with screen(url) as it:
+        it.app.session.journal.note("kill", HOSTILE, "native", [HOSTILE.encode()], {HOSTILE: 1})
+        await it.press("o")
+        await it.until_shown("kill", "␛[31m|evil|")
+        await it.press("enter")
+        await it.until_shown("answers", "ids")
+        assert "\x1b" not in it.text()
+
+
+@pytest.mark.parametrize(("name", "size"), [("operations-80x24", NARROW), ("operations-160x45", WIDE)])
+def test_the_view_looks_as_it_did(url: str, client: Redis, name: str, size: tuple[int, int]) -> None:
+    shown: list[str] = []
+
+    @on_screen
+    async def look() -> None:
+        here = Seeded(client)
+        here.put("one")
+        async with screen(url, size) as it:
+            kept = it.app.session.journal
+            kept.who = "ada@desk"
+            kept.note("requeue", "mail", "native", [b"a"] * 37, {"requeued": 37, "it is gone": 3}, undo=["1-requeue-a"])
+            kept.note("delete", "images", "native", [b"b"], {"deleted": 1}, undo=["2-delete-b"])
+            kept.undone("2-delete-b")
+            kept.note("ack", "mail", "native", [b"c"], {"acked": 1})
+            kept.note("purge", "reports", "native", (), {}, "Redis is away: the rest was not sent")
+            await it.press("o")
+            await it.until_shown("requeue", "can be undone")
+            shown.append(_still(it.text()))
+
+    look()
+    path = SNAPSHOTS / f"{name}.txt"
+    if os.environ.get("RQTUI_WRITE_SNAPSHOTS"):
+        path.write_text(shown[0])
+    assert shown[0] == path.read_text()
+
+
+def _still(text: str) -> str:
+    """Without what changes from run to run: the header's first line, and clocks."""
+    body = text.splitlines()[1:]
+    return re.sub(r"\d\d:\d\d(:\d\d)?", lambda found: "00:00:00"[: len(found[0])], "\n".join(body)) + "\n"
+
+
+# -- the same from the shell --------------------------------------------------------------------------------------
+
+
+def test_act_is_undone_from_the_shell(url: str, client: Redis) -> None:
+    here = Seeded(client)
+    here.put("one", "two")
+    assert shell(url, "act", "delete", "mail", "one", "two", "--yes").code == 0
+    listed = shell(url, "undo", "--list", "--json").json["undo"]
+    assert [(each["n"], each["verb"], each["queue"], each["jobs"]) for each in listed] == [
+        (1, "delete", "native:mail", 2)
+    ]
+    here.put("two")
+    done = shell(url, "undo", "--json")
+    assert (done.code, done.json["of"], done.json["moved"]) == (1, "delete", 1)
+    assert [(each["id"], each["word"]) for each in done.json["results"]] == [("one", "moved"), ("two", "exists")]
+    assert here.ids("ready") == ["one", "two"]
+    again = shell(url, "undo")
+    assert again.code == 2 and "can be undone: 0" in again.err
+
+
+def test_a_change_of_several_queues_is_undone_from_the_shell_as_one(
+    url: str, client: Redis, state_folder: Path
+) -> None:
+    queues = [Seeded(client, name) for name in ("mail", "images")]
+    records = []
+    keeper = Keeper(state_folder, connect.mask(url))
+    for here in queues:
+        here.put("one")
+        here.engine.keeper = keeper
+        here.engine.act("delete", here.ref, here.jobs("ready"))
+        records.append(keeper.close("delete", "native", here.ref.queue))
+    kept = Journal(state_folder, url)
+    kept.note("delete", "mail", "native", [b"one", b"one"], {"deleted": 2}, undo=records, others=["images"])
+    [listed] = shell(url, "undo", "--list", "--json").json["undo"]
+    assert (listed["queue"], listed["others"], listed["jobs"]) == ("native:mail", ["native:images"], 2)
+    done = shell(url, "undo")
+    assert (done.code, done.err.strip()) == (0, "rqtui: undo of delete (mail and 1 more): 2 restored")
+    assert [here.ids("ready") for here in queues] == [["one"], ["one"]]
+    assert all(each.undone_at_ms for each in operations.past(state_folder) if each.verb == "delete")
+    assert "can be undone: 0" in shell(url, "undo").err
+
+
+def test_act_says_before_it_acts_whether_it_can_be_undone(url: str, client: Redis) -> None:
+    here = Seeded(client)
+    here.put("one")
+    here.reserve()
+    assert "rqtui undo undoes it." in shell(url, "act", "kill", "mail", "one", "--force").err.lower()
+    assert "No undo: an acked job is finished." in shell(url, "act", "ack", "mail", "one").err
+    assert here.ids("reserved") == ["one"]
+
+
+def test_an_older_change_is_undone_by_its_number(url: str, client: Redis) -> None:
+    here = Seeded(client)
+    here.put("one", "two")
+    shell(url, "act", "kill", "mail", "one", "--yes")
+    shell(url, "act", "delete", "mail", "two", "--yes")
+    done = shell(url, "undo", "2")
+    assert done.code == 0 and "undo of kill (mail): 1 restored" in done.err
+    assert here.ids("ready") == ["one"]
+
+
+def test_a_change_of_another_redis_is_not_offered(url: str, client: Redis) -> None:
+    Seeded(client).put("one")
+    shell(url, "act", "delete", "mail", "one", "--yes")
+    assert shell(f"{url}/3", "undo", "--list", "--json").json == {"undo": []}
+
+
+def test_what_act_did_is_told_by_operations(url: str, client: Redis) -> None:
+    here = Seeded(client)
+    here.put("one", "two", "three")
+    shell(url, "act", "kill", "mail", "one", "--yes")
+    shell(url, "act", "purge", "mail", "--place", "ready", "--yes")
+    shell(url, "act", "reserve", "mail")
+    shell(url, "undo")
+    told = shell(url, "operations", "--json").json["operations"]
+    assert [(each["verb"], each["count"], bool(each["undone_at_ms"])) for each in told] == [
+        ("undo", 2, False),
+        ("reserve", 0, False),
+        ("purge", 2, True),
+        ("kill", 1, False),
+    ]
+    assert here.ids("ready") == ["two", "three"]
+    page = shell(url, "operations", "--markdown").out
+    assert "| purge | native:mail | 2 |" in page and "undone " in page
+    assert "killed" in shell(url, "operations").out
+
+
+def test_a_broken_record_hides_no_other(url: str, client: Redis, state_folder: Path) -> None:
+    here = Seeded(client)
+    here.put("one")
+    shell(url, "act", "delete", "mail", "one", "--yes")
+    (state_folder / "undo" / "9999999999999-delete-x.jsonl").write_text("{")
+    done = shell(url, "undo")
+    assert done.code == 0 and "cannot be read" in done.err and here.ids("ready") == ["one"]
+
+
+def test_a_dry_run_is_no_operation(url: str, client: Redis) -> None:
+    Seeded(client).put("one")
+    shell(url, "act", "delete", "mail", "one", "--dry-run")
+    assert shell(url, "operations", "--json").json == {"operations": []}
+
+
+def test_an_operation_is_read_whatever_a_later_version_adds(tmp_path: Path) -> None:
+    (tmp_path / operations.FILE).write_text(
+        '{"at_ms": 1, "who": "a@b", "verb": "kill", "queue": "q", "layout": "native", "ids": [], "new": 1}\n'
+    )
+    assert operations.past(tmp_path) == [Operation(1, "a@b", "kill", "q", "native")]

@@ -1,0 +1,257 @@
+"""The overview: groups, sorts, the filter, the freeze, the header's words."""
+
+from __future__ import annotations
+
+import pytest
+from families import in_one
+from redis import Redis
+from screens import NARROW, WIDE, Screen, Seeded, on_screen, screen, text_of
+from textual.events import AppBlur, AppFocus
+
+from rqtui.config.settings import Settings
+from rqtui.errors import UsageError
+from rqtui.model import Count, Finding, Queue, Rate, Ref, Snapshot, State, Verdict
+from rqtui.tui.app import Cockpit
+from rqtui.tui.format import groups, queues
+from rqtui.tui.format.groups import Group
+from rqtui.tui.screens.overview import Overview
+
+pytestmark = pytest.mark.newest_textual
+
+EU, US, IMAGES = (Ref("native", name) for name in ("mail:eu", "mail:us", "images"))
+
+
+def picture(it: Screen) -> Snapshot:
+    """The last one that was taken."""
+    assert it.app.session.snapshot is not None
+    return it.app.session.snapshot
+
+
+def counted(name: str, **numbers: int) -> Queue:
+    counts = tuple(Count(state.value, state, numbers.get(state.value, 0)) for state in State)
+    return Queue(name, "native", counts, workers=1, counters={"in": 10, "out": 4})
+
+
+# ── pure ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@in_one(
+    ("name", "prefix"),
+    [
+        ("mail:eu", "mail:"),
+        ("mail:eu:west", "mail:"),
+        ("a.b", "a."),
+        ("a/b", "a/"),
+        ("mail", ""),
+        ("mail:", ""),
+        (":x", ""),
+    ],
+)
+def test_a_prefix_ends_with_the_first_sign_that_separates(name: str, prefix: str) -> None:
+    assert groups.prefix(name) == prefix
+
+
+def test_a_queue_that_shares_its_prefix_with_none_stands_alone() -> None:
+    made = groups.grouped([EU, IMAGES, US, Ref("native", "web:a")])
+    assert [(group.prefix, len(group.refs)) for group in made] == [("mail:", 2), ("", 1), ("", 1)]
+
+
+def test_a_group_sums_its_queues_and_has_the_worst_verdict() -> None:
+    group = Group("mail:", (EU, US))
+    bad = Finding("paused", "warning", "mail:us", "paused")
+    worse = Queue(
+        "mail:us",
+        "native",
+        counted("", ready=4, dead=1).counts,
+        workers=None,
+        oldest_ready_ms=9_000,
+        findings=(bad,),
+        verdict=Verdict("warning", "paused: P resumes it", "paused"),
+    )
+    total = groups.total(group, [counted("mail:eu", ready=3), worse])
+    assert total is not None
+    assert (total.count_in(State.READY), total.count_in(State.DEAD)) == (7, 1)
+    assert (total.workers, total.oldest_ready_ms) == (1, 9_000)
+    assert total.verdict.text == "2 queues · us: paused: P resumes it"
+    assert groups.rate([Rate(1, 2, 0, (1.0, 2.0)), Rate(3, 4, 0, (5.0,))]) == Rate(4, 6, 0, (1.0, 7.0))
+
+
+def test_a_sum_of_queues_that_were_not_all_counted_is_not_exact() -> None:
+    total = groups.total(Group("mail:", (EU, US)), [counted("mail:eu", ready=3)])
+    assert total is not None
+    assert not any(count.exact for count in total.counts)
+    assert groups.total(Group("mail:", (EU, US)), []) is None
+
+
+@in_one("width", [30, 44])
+@in_one("numbers", [(1, 1, 1, 1, 1), (0, 5, 0, 0, 1_000_000), (12_431, 0, 64, 9_912, 3), (0, 0, 7, 0, 0)])
+def test_a_bar_has_every_count_in_it_and_is_as_wide_as_it_is_told(width: int, numbers: tuple[int, ...]) -> None:
+    parts = queues.bar(list(zip(State, numbers, strict=True)), width)
+    assert sum(len(text) for _state, text in parts) == width
+    assert [state for state, _text in parts] == [state for state, n in zip(State, numbers, strict=True) if n]
+    assert all(text.split()[0][0].isdigit() and text.endswith(" ") for _state, text in parts)
+
+
+def test_an_empty_queue_has_an_empty_bar() -> None:
+    assert queues.bar([(state, 0) for state in State], 30) == []
+
+
+def test_the_system_has_a_column_only_where_there_are_several() -> None:
+    one, two = queues.shape(160, [EU, US]), queues.shape(160, [EU, Ref("orizuru", "jobs")])
+    titles = [[column.key for column in queues.columns(shape)] for shape in (one, two)]
+    assert ["layout" in keys for keys in titles] == [False, True]
+    for shape, keys in zip((one, two), titles, strict=True):
+        assert len(queues.line("id", "x", "native", counted("x"), None, shape).cells) == len(keys)
+        assert len(queues.line("id", "x", "native", None, None, shape).cells) == len(keys)
+
+
+@in_one(
+    ("sort", "first"),
+    [("name", "a"), ("ready", "b"), ("dead", "c"), ("oldest", "d"), ("out", "e"), ("worst first", "f")],
+)
+def test_every_sort_puts_another_queue_first(sort: str, first: str) -> None:
+    known = {name: counted(name, ready=name == "b", dead=name == "c") for name in "abcdef"}
+    known["d"] = Queue("d", "native", oldest_ready_ms=5)
+    known["f"] = Queue("f", "native", verdict=Verdict("critical", "bad"))
+    rates = {"e": Rate(out_s=3.0)}
+    order = sorted(known, key=lambda name: queues.sort_key(sort, name, known[name], rates.get(name)))
+    assert order[0] == first
+
+
+def test_what_came_and_went_is_told_from_counters_or_else_from_counts() -> None:
+    before, now = counted("mail"), counted("mail", ready=3)
+    assert queues.changed(before, now) == (0, 0)
+    assert queues.changed(before, Queue("mail", "native", counters={"in": 322, "out": 294})) == (312, 290)
+    assert queues.changed(Queue("x", "orizuru"), Queue("x", "orizuru", now.counts)) == (3, 0)
+
+
+# ── on the screen ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def rows(it: Screen) -> list[str]:
+    """The first words of the table's lines."""
+    lines = [line.strip("│▌ ◆×") for line in it.text().splitlines() if line.startswith("│")]
+    return [line.split("  ")[0].strip() for line in lines if line.strip()][1:]
+
+
+def seed(client: Redis) -> None:
+    for name, number in (("mail:eu", 3), ("mail:us", 4), ("images", 2)):
+        Seeded(client, name).put(*[f"{name}-{n}" for n in range(number)])
+
+
+@on_screen
+async def test_groups_fold_unfold_and_keep_the_cursor(url: str, client: Redis) -> None:
+    seed(client)
+    async with screen(url) as it:
+        await it.until_shown("mail:eu")
+        await it.press("j")
+        await it.press("quotation_mark")
+        await it.until(lambda: rows(it) == ["images", "▸ mail:"], "two rows")
+        view = it.app.navigation.view
+        assert isinstance(view, Overview)
+        assert view.scope() == (EU, US)  # the cursor went to the group of its queue
+        assert view.target().ref is None
+        await it.press("enter")
+        await it.until(lambda: rows(it) == ["images", "▾ mail:", "mail:eu", "mail:us"], "an unfolded group")
+        assert view.scope() == (EU, US)
+        await it.press("j", "quotation_mark")
+        await it.until(lambda: rows(it) == ["images", "mail:eu", "mail:us"], "no groups")
+        assert view.scope() == (EU,)
+
+
+@on_screen
+async def test_the_sum_of_a_group_stands_in_its_row(url: str, client: Redis) -> None:
+    seed(client)
+    async with screen(url, WIDE) as it:
+        await it.press("quotation_mark")
+        await it.until(lambda: any("mail:" in line and " 7 " in line for line in it.text().splitlines()), "3 + 4")
+
+
+@on_screen
+async def test_the_filter_works_while_it_is_typed_and_escape_ends_it(url: str, client: Redis) -> None:
+    seed(client)
+    async with screen(url) as it:
+        await it.until_shown("mail:us")
+        await it.press("slash", '"us')
+        await it.until(lambda: rows(it) == ["mail:us"], "one row while typing")
+        await it.press("enter")
+        await it.until_shown("/us", "1 of 3 queues")
+        await it.press("slash", "escape")
+        await it.until(lambda: len(rows(it)) == 3, "all rows again")
+        assert "of 3" not in it.text()
+
+
+@on_screen
+async def test_the_filter_takes_what_is_not_and_refuses_fields_of_jobs(url: str, client: Redis) -> None:
+    seed(client)
+    async with screen(url) as it:
+        await it.press("slash", '"!mail', "enter")
+        await it.until(lambda: rows(it) == ["images"], "all but mail")
+        await it.press("slash", "escape", "slash", '"id:4', "enter")
+        await it.until_told("id: is for jobs")
+
+
+def test_a_field_is_no_filter_of_queues() -> None:
+    with pytest.raises(UsageError, match="name, system and verdict"):
+        Overview().filtered("err:timeout")
+
+
+@on_screen
+async def test_frozen_rows_stand_while_the_counters_run(url: str, client: Redis) -> None:
+    seed(client)
+    async with screen(url, WIDE) as it:
+        await it.press("s", "s")  # by name, by ready
+        await it.until(lambda: rows(it)[:3] == ["mail:us", "mail:eu", "images"], "by ready")
+        await it.press("p")
+        Seeded(client, "images").put(*[f"more-{n}" for n in range(30)])
+        await it.until_shown("+30 −0", "frozen: p goes on")
+        await it.until(lambda: any("images" in line and " 32 " in line for line in it.text().splitlines()), "32")
+        assert rows(it)[:3] == ["mail:us", "mail:eu", "images"]
+        await it.press("p")
+        await it.until(lambda: rows(it)[:3] == ["images", "mail:us", "mail:eu"], "in order again")
+        assert "+30" not in it.text()
+
+
+@on_screen
+async def test_a_guarded_profile_has_its_badge_and_its_frame(url: str, client: Redis) -> None:
+    seed(client)
+    settings = Settings(url, badge="PROD", profile="jobs-eu", is_guarded=True)
+    app = Cockpit(settings, interval_s=0.25)
+    async with app.run_test(size=NARROW) as pilot:
+        it = Screen(app, pilot)
+        await it.until_shown("PROD", "jobs-eu", "mail:eu")
+        table = app.screen.query_one("#queues")
+        red = app.get_css_variables()["state-dead"]
+        assert table.styles.border_top[1].hex.lower() == red.lower()
+
+
+@on_screen
+async def test_an_unseen_terminal_is_refreshed_rarely_and_at_once_when_it_is_seen_again(
+    url: str, client: Redis
+) -> None:
+    seed(client)
+    async with screen(url, WIDE, interval_s=60) as it:
+        await it.until_shown("RTT")
+        it.app.post_message(AppBlur())
+        await it.until_shown("300 s, resting")
+        assert it.app.session.ticker.wait_s >= 300
+        it.app.post_message(AppFocus())
+        await it.until_refreshed()
+        await it.until(lambda: "resting" not in it.text(), "no rest")
+
+
+@on_screen
+async def test_a_thousand_queues_are_one_round_trip_and_all_get_counted(url: str, client: Redis) -> None:
+    pipe = client.pipeline()
+    for number in range(1000):
+        pipe.hset(f"rqtui:{{q{number:04}}}:meta", mapping={"version": 1, "in": 1})
+        pipe.sadd("rqtui:queues", f"q{number:04}")
+    pipe.execute()
+    async with screen(url) as it:
+        await it.until_shown("1 000 queues")
+        # The first pictures are of all queues, until the overview has said which of them are in sight.
+        await it.until(lambda: len(picture(it).queues) <= 140, "a picture of those in sight and some others")
+        assert picture(it).cost.trips == 1
+        await it.press("G")
+        await it.until_shown("q0999")
+        await it.until(lambda: "not counted" not in text_of(it.app), "those in sight are counted")

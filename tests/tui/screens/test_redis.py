@@ -1,0 +1,91 @@
+"""The page of the server on the screen: driven by keys, read as text; and how it looks."""
+
+# ruff: noqa: F811 (a fixture of another file is imported by name)
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from pictures import clock, planted, same_as_kept  # noqa: F401 (fixtures)
+from redis import Redis
+from screens import NARROW, Seeded, on_screen, screen, text_of
+
+from rqtui.connection.embedded import EmbeddedServer
+from screenshots.seeded import NOW, still
+
+
+@on_screen
+async def test_the_server_is_told_a_panel_per_subject(client: Redis, url: str) -> None:
+    Seeded(client).put("a")
+    async with screen(url, (160, 45)) as it:
+        await it.press("i")
+        await it.until_shown("primary", "memory", "clients", "traffic", "commands by time", "slow commands", "db0")
+        await it.until_shown("nothing is kept on disk", "CONFIG SET appendonly yes")
+
+
+@on_screen
+async def test_a_denied_panel_says_so_in_its_own_frame(real_server: EmbeddedServer, client: Redis, url: str) -> None:
+    Seeded(client).put("a")
+    client.execute_command("ACL", "SETUSER", "half", "reset", "on", ">pw", "~*", "+@all", "-slowlog", "-client|list")
+    try:
+        async with screen(url.replace("redis://", "redis://half:pw@"), (160, 45)) as it:
+            await it.press("i")
+            await it.until_shown("ACL SETUSER half +slowlog|get", "ACL SETUSER half +client|list", "noeviction")
+    finally:
+        client.execute_command("ACL", "DELUSER", "half")
+
+
+@on_screen
+async def test_a_server_without_info_still_has_a_page(fake_server: EmbeddedServer) -> None:
+    async with screen(fake_server.url) as it:
+        await it.press("i")
+        await it.until_shown("this server has no", "round trip")
+
+
+@on_screen
+async def test_its_panels_scroll_by_the_keys_of_tables(client: Redis, url: str) -> None:
+    Seeded(client).put("a")
+    async with screen(url) as it:
+        await it.press("i")
+        await it.until_shown("memory")
+        await it.press("G")
+        await it.until_shown("commands by time", "db0")
+        await it.press("g")
+        await it.until_shown("memory")
+
+
+@pytest.mark.parametrize("size", [(160, 45), NARROW], ids=lambda size: f"{size[0]}x{size[1]}")
+def test_the_server_looks_as_it_did(
+    planted: str, clock: None, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rqtui.connection.connect import ServerInfo
+    from rqtui.reports import redis
+    from rqtui.reports.redis import Command, Report, Slow
+
+    info = {
+        "connected_slaves": "1", "aof_enabled": "1", "aof_last_write_status": "ok", "used_memory": "912680550",
+        "maxmemory": "1073741824", "used_memory_peak": "1002680550",
+        "evicted_keys": "0", "mem_fragmentation_ratio": "1.1",
+        "number_of_cached_scripts": "23", "connected_clients": "48", "maxclients": "10000", "blocked_clients": "12",
+        "instantaneous_ops_per_sec": "4210", "instantaneous_input_kbps": "812.10", "instantaneous_output_kbps": "30.55",
+        "keyspace_hits": "91", "keyspace_misses": "9", "total_error_replies": "18", "rejected_connections": "0",
+        "expired_keys": "0", "rdb_last_save_time": str(NOW // 1000 - 512), "rdb_last_bgsave_status": "ok",
+    }  # fmt: skip
+    server = ServerInfo(
+        "redis", "7.0.15", "primary", "standalone", 912680550, 1073741824, "noeviction", True, 48, 400_000
+    )
+    commands = tuple(
+        Command(name, 90_000 // n, 500_000 // n, 0) for n, name in enumerate(("evalsha", "zadd", "hget"), 1)
+    )
+    slow = (Slow(NOW - 4000, 12_300, ("EVALSHA", "x", "2", "rqtui:{mail}:ready", "b", "500"), "native/page", "w1"),)
+    found = Report(
+        server, info, NOW, 0.4, 3, (("worker", 40), ("rqtui", 5), ("", 3)), commands, slow, 10_000, (("db0", 812, 0),),
+        tuple(redis.health.findings_of(server)), {},
+    )  # fmt: skip
+    monkeypatch.setattr(redis, "look", lambda client: found)
+
+    async def look() -> str:
+        async with still(planted, size, ("mail", "i")) as app:
+            return text_of(app)
+
+    same_as_kept(f"redis-{size[0]}x{size[1]}", asyncio.run(look()))

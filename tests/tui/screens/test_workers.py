@@ -1,0 +1,132 @@
+"""The view of workers: what it shows, and what the keys do there."""
+
+from __future__ import annotations
+
+import time
+
+from pictures import clock, same_as_kept  # noqa: F401 (a fixture)
+from redis import Redis
+from screens import Seeded, on_screen, screen
+from troubles import beat, hold
+
+from rqtui.client.native_keys import keys
+from rqtui.client.queue import Queue
+
+
+@on_screen
+async def test_workers_that_were_never_seen_are_shown_while_the_rows_stand(url: str, client: Redis) -> None:
+    hold(client, "early", "a")
+    beat(client, "early", 1)
+    async with screen(url, open_queue="mail") as it:
+        await it.press("w", "p")  # typed ahead
+        await it.until_shown("frozen: p", "early")
+        hold(client, "later", "b")
+        beat(client, "later", 1)
+        await it.press("r")
+        await it.until_shown("early")
+        assert "later" not in it.text()
+
+
+@on_screen
+async def test_a_silent_worker_is_on_top_with_its_jobs_and_a_key_lets_them_go(url: str, client: Redis) -> None:
+    hold(client, "lost", "a", "b")
+    hold(client, "fine", "c")
+    beat(client, "lost", 70)
+    beat(client, "fine", 1)
+    async with screen(url, open_queue="mail") as it:
+        await it.press("w")
+        await it.until_shown("late", "running", "its 2 jobs: L releases")
+        lines = it.text().splitlines()
+        assert lines.index(next(x for x in lines if "lost" in x)) < lines.index(next(x for x in lines if "fine" in x))
+        await it.press("L")
+        await it.until(lambda: it.app.screen is not it.app.navigation.view, "a question, since there are two")
+        await it.press("enter")
+        await it.until(lambda: client.zrange(keys("mail")["reserved"], 0, -1) == [b"c"], "the jobs of the lost go back")
+
+
+@on_screen
+async def test_enter_opens_the_job_that_a_worker_holds(url: str, client: Redis) -> None:
+    hold(client, "w1", "the-job")
+    async with screen(url, open_queue="mail") as it:
+        await it.press("w")
+        await it.until_shown("no beat", "w1")
+        await it.press("enter")
+        await it.until_shown("the-job", "reserved")
+        assert it.app.navigation.view is not None and it.app.navigation.view.NAME == "job"
+
+
+@on_screen
+async def test_workers_follow_a_filter_and_esc_takes_it_away(url: str, client: Redis) -> None:
+    beat(client, "alpha", 1)
+    beat(client, "beta", 1)
+    async with screen(url, open_queue="mail") as it:
+        await it.press("w")
+        await it.until_shown("alpha", "beta")
+        await it.press("slash", '"worker:alp')
+        await it.until(lambda: "beta" not in it.text(), "beta is hidden while one types")
+        await it.press("enter")
+        assert "/worker:alp" in it.text()
+        await it.press("escape")
+        await it.until_shown("alpha", "beta")
+
+
+@on_screen
+async def test_workers_of_all_queues_come_with_one_key(url: str, client: Redis) -> None:
+    beat(client, "m1", 1)
+    beat(client, "i1", 1, "images")
+    for queue in ("mail", "images"):
+        Queue(queue, client).put({})
+    async with screen(url, open_queue="mail") as it:
+        await it.press("w")
+        await it.until_shown("m1", "of mail")
+        assert "i1" not in it.text()
+        await it.press("quotation_mark")
+        await it.until_shown("m1", "i1", "of all queues")
+
+
+@on_screen
+async def test_a_worker_is_told_to_stop_from_the_palette(url: str, client: Redis) -> None:
+    Queue("mail", client).put({})
+    beat(client, "w1", 1)
+    async with screen(url, open_queue="mail") as it:
+        await it.press("w")
+        await it.until_shown("w1", "quiet or to stop")
+        verbs = {verb.name: verb for verb, _summary in it.app.changes.offered()}
+        it.app.begin(verbs["stop"], it.app.navigation.target())
+        await it.until(lambda: b" stop " in (client.hget(keys("mail")["workers"], "w1") or b""), "the order stands")
+        await it.until_shown("stop asked")
+
+
+@on_screen
+async def test_a_system_without_names_says_so(url: str, client: Redis) -> None:
+    client.rpush("readytasklist", "a")
+    async with screen(url, layouts=("dispatcher",), open_queue="dispatcher:readytasklist") as it:
+        await it.press("w")
+        await it.until_shown("dispatcher keeps no names of workers")
+        await it.press("b")
+        await it.until_shown("dispatcher keeps no kinds of jobs")
+        await it.press("e")
+        await it.until_shown("no job has died", "no errors kept")
+
+
+@on_screen
+async def test_consumers_of_another_system_and_what_they_hold_are_shown(url: str, client: Redis) -> None:
+    client.rpush("jobs", b"\x91\x01")
+    client.sadd("orizuru:consumers", "c1", "c2")
+    client.hset("orizuru:heartbeats", mapping={"c1": 1000, "c2": int(time.time() * 1000)})
+    client.rpush("orizuru:consumers:c1:processing", b"\x91\x02")
+    async with screen(url, layouts=("orizuru:source=jobs",), open_queue="orizuru:jobs") as it:
+        await it.press("w")
+        await it.until_shown("gone", "c1", "its job: L releases", "idle", "c2")
+
+
+@on_screen
+async def test_esc_leads_from_side_views_back_to_the_board(url: str, client: Redis) -> None:
+    Seeded(client).put("a")
+    async with screen(url, open_queue="mail") as it:
+        for key in ("w", "b", "e"):
+            await it.press(key)
+        await it.press("escape")
+        await it.until(
+            lambda: it.app.navigation.view is not None and it.app.navigation.view.NAME == "board", "the board"
+        )

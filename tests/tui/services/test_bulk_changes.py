@@ -1,0 +1,310 @@
+"""Changes of many jobs: the dry run, the chunks, what is said of each, from one queue and from several."""
+
+from __future__ import annotations
+
+import io
+import sys
+from typing import Any
+
+import pytest
+from redis import Redis
+from screens import NARROW, Screen, Seeded, on_screen, screen
+from shell import shell
+from textual.widgets import Button, Input
+
+from rqtui.cli.act import Request, be_sure
+from rqtui.cli.session import Session
+from rqtui.config.settings import Settings
+from rqtui.errors import Refused
+from rqtui.model import Job, State
+from rqtui.reports import plans
+from rqtui.tui.app import Cockpit
+from rqtui.tui.target import Target
+from rqtui.tui.widgets.dialogs import Question
+from rqtui.verbs import BY_NAME
+
+
+@pytest.fixture
+def seeded(client: Redis) -> Seeded:
+    return Seeded(client)
+
+
+def many_dead(seeded: Seeded, errors: dict[str, int]) -> None:
+    """Dead jobs by their errors."""
+    for error, number in errors.items():
+        head = error[:1].lower()
+        seeded.put(*(f"{head}{n:04}" for n in range(number)), priority=-100)
+        while held := seeded.reserve(number):
+            seeded.engine.act("reject", seeded.ref, held, {"error": error, "final": True})
+
+
+# ── the dry run ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_plan_counts_by_error_place_and_age_and_shows_five(seeded: Seeded) -> None:
+    many_dead(seeded, {"TimeoutError: smtp 17": 7, "SMTPError: 18": 2, "KeyError: 'user'": 3})
+    *_steps, plan = plans.of_place(seeded.engine, seeded.ref, "dead")
+    assert (plan.total, plan.looked, plan.exact) == (12, 12, True)
+    assert plan.by_error == (("TimeoutError: smtp #", 7), ("KeyError: 'user'", 3), ("SMTPError: #", 2))
+    assert plan.by_place == (("dead", 12),)
+    assert plan.by_age == (("under 1 min", 12),)
+    assert len(plan.samples) == plans.SAMPLES
+    assert plan.seconds is not None and plan.seconds >= 0
+
+
+def test_a_plan_looks_at_a_bounded_part_and_says_so(seeded: Seeded) -> None:
+    many_dead(seeded, {"Boom": 30})
+    *_steps, plan = plans.of_place(seeded.engine, seeded.ref, "dead", most=10)
+    assert (plan.total, plan.looked, plan.exact) == (30, 10, False)
+
+
+@pytest.mark.parametrize(
+    ("age_ms", "label"),
+    [(0, "under 1 min"), (60_000, "under 1 h"), (3_600_000, "under 1 day"), (10**9, "1 week and more")],
+)
+def test_ages_fall_into_classes(age_ms: int, label: str) -> None:
+    job = Job(b"a", "mail", "native", "dead", State.DEAD, b"a", since_ms=10**12 - age_ms)
+    assert plans.age_of(job, 10**12) == label
+
+
+def test_act_dry_run_prints_the_same_counts_and_changes_nothing(url: str, seeded: Seeded, client: Redis) -> None:
+    many_dead(seeded, {"TimeoutError: smtp 17": 3, "KeyError: 'user'": 1})
+    before = client.dump(seeded.engine.layouts["native"].keys("mail")["dead"])  # type: ignore[attr-defined]
+    ran = shell(url, "act", "requeue", "mail", "--place", "dead", "--all", "--dry-run", "--json")
+    assert ran.code == 0
+    assert ran.json["dry_run"] is True and len(ran.json["results"]) == 4
+    plan = ran.json["plan"]
+    assert (plan["total"], plan["looked_at"], plan["exact"]) == (4, 4, True)
+    assert plan["by_error"] == [
+        {"error": "TimeoutError: smtp #", "count": 3},
+        {"error": "KeyError: 'user'", "count": 1},
+    ]
+    assert plan["by_place"] == [{"place": "dead", "count": 4}]
+    assert plan["undo"] == "rqtui undo undoes it"
+    assert client.dump(seeded.engine.layouts["native"].keys("mail")["dead"]) == before  # type: ignore[attr-defined]
+    words = shell(url, "act", "requeue", "mail", "--place", "dead", "--all", "--dry-run")
+    assert "TimeoutError: smtp #" in words.out and "dry run: 4 jobs; rqtui undo undoes it" in words.err
+
+
+# ── on the screen ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@on_screen
+async def test_all_in_a_place_get_a_dry_run_before_anything_happens(url: str, seeded: Seeded) -> None:
+    many_dead(seeded, {"TimeoutError: smtp 17": 600, "KeyError: 'user'": 400})
+    async with screen(url) as it:
+        await it.press("enter", "5", "asterisk", "D")
+        await it.until_shown("Delete: all 1 000 jobs in dead", "600  TimeoutError: smtp #", "400  KeyError: 'user'")
+        await it.until_shown("where   mail · dead", "lost", "z undoes it", "1 000 jobs · about", "under 1 min", "e.g.")
+        assert it.app.screen.focused is it.app.screen.query_one("#no")
+        await it.press("n")
+        assert len(seeded.jobs("dead")) == 500 and not it.toasts
+        await it.press("D")
+        await it.until_shown("about")
+        await it.press("y")
+        await it.until_told("1 000 deleted")
+        assert seeded.jobs("dead") == ()
+
+
+@on_screen
+async def test_what_moved_since_is_answered_in_one_sentence(url: str, seeded: Seeded) -> None:
+    many_dead(seeded, {"Boom": 30})
+    async with screen(url) as it:
+        await it.press("enter", "5", "a")
+        await it.until_shown("30 marked")
+        gone = seeded.jobs("dead")[:3]
+        seeded.engine.act("requeue", seeded.ref, gone[:2])
+        seeded.engine.act("delete", seeded.ref, gone[2:])
+        await it.press("R")
+        await it.until_shown("Requeue: 30 jobs that are marked")
+        await it.press("y")
+        await it.until_told("27 requeued", "2 already moved (2 ready)", "1 no such job")
+        assert len(seeded.ids("ready")) == 29
+
+
+@on_screen
+async def test_a_change_of_many_shows_how_far_it_is_and_esc_stops_it_between_two_chunks(
+    url: str, seeded: Seeded
+) -> None:
+    rows = [{"id": f"j{n:05}", "body": b"{}"} for n in range(6_000)]
+    for start in range(0, len(rows), 1000):
+        seeded.engine.ask(seeded.engine.layouts["native"].put_ask("mail", rows[start : start + 1000]))
+    seeded.engine.announce(seeded.ref)
+    async with screen(url) as it:
+        await it.press("enter", "2", "asterisk", "K")
+        await it.until_shown("Kill: all 6 000 jobs in ready")
+        chunks = _hold_chunks(it)
+        await it.press("y")
+        await it.until_shown("kill 500 of 6 000", "Esc stops")
+        await it.press("escape")
+        chunks.set()
+        await it.until_told("stopped: the rest was not sent")
+        page = seeded.engine.page(seeded.ref, "dead", 0, 1)
+        assert 500 <= page.total < 6_000
+        assert page.total + seeded.engine.page(seeded.ref, "ready", 0, 1).total == 6_000
+
+
+def _hold_chunks(it: Screen) -> Any:
+    """Lets the engine's thread wait after its first chunk until the event is set."""
+    import threading
+
+    go, engine = threading.Event(), it.app.session.engine
+    assert engine is not None
+    real = engine.acts_on_place
+
+    def held(*args: Any) -> Any:
+        steps = real(*args)
+        yield next(steps)
+        go.wait(5)
+        yield from steps
+
+    engine.acts_on_place = held  # type: ignore[method-assign]
+    return go
+
+
+@on_screen
+async def test_a_group_over_several_queues_is_asked_once_and_told_once(url: str, client: Redis) -> None:
+    mail, bill = Seeded(client), Seeded(client, "bill")
+    mail.bury("m1", "m2")
+    bill.bury("b1")
+    async with screen(url) as it:
+        chosen = [(mail.ref, mail.jobs("dead")), (bill.ref, bill.jobs("dead"))]
+        it.app.begin_many("requeue", chosen, 'error "TimeoutError: smtp"')
+        await it.until_shown("Requeue: 3 jobs of 2 queues", 'error "TimeoutError: smtp"', "2  mail", "1  bill")
+        await it.press("y")
+        await it.until_told("3 requeued")
+        assert (mail.ids("ready"), bill.ids("ready")) == (["m1", "m2"], ["b1"])
+        assert [told for told in it.toasts if "requeued" in told] == ["3 requeued"]
+
+
+@on_screen
+async def test_a_group_without_jobs_is_said_and_nothing_is_asked(url: str, seeded: Seeded) -> None:
+    seeded.put("a1")
+    async with screen(url) as it:
+        it.app.begin_many("requeue", [(seeded.ref, ())], "error Boom")
+        await it.until_told("nothing to requeue")
+        assert not isinstance(it.app.screen, Question)
+
+
+@on_screen
+async def test_a_few_marked_jobs_keep_the_plain_question(url: str, seeded: Seeded) -> None:
+    many_dead(seeded, {"Boom": 3})
+    async with screen(url) as it:
+        await it.press("enter", "5", "a", "D")
+        await it.until_shown("Delete: 3 marked jobs", "z undoes it")
+        assert "dry run" not in it.text()
+
+
+@pytest.mark.parametrize("size", [(60, 16), (80, 24), (160, 45)])
+@on_screen
+async def test_the_buttons_of_a_dry_run_stay_in_sight(url: str, seeded: Seeded, size: tuple[int, int]) -> None:
+    many_dead(seeded, {f"{word}Error: x": 2 for word in ("A", "B", "C", "D", "E", "F", "G")})
+    async with screen(url, size) as it:
+        await it.press("enter", "5", "asterisk", "R")
+        await it.until_shown("requeue", "cancel", "by drips, per second")
+        for width, height in ((60, 14), (80, 24)):
+            await it.pilot.resize_terminal(width, height)
+            await it.until_shown("cancel", "Requeue: all 14 jobs")
+
+
+# ── a guarded profile ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def guarded(url: str) -> Cockpit:
+    return Cockpit(Settings(url, badge="PROD", is_guarded=True), interval_s=0.25)
+
+
+@on_screen
+async def test_a_guarded_profile_wants_the_queues_name_before_danger(url: str, seeded: Seeded) -> None:
+    seeded.put("a1")
+    app = guarded(url)
+    async with app.run_test(size=NARROW, notifications=True) as pilot:
+        it = Screen(app, pilot)
+        await it.until(lambda: app.session.snapshot is not None)
+        await it.press("enter", "2", "D")
+        await it.until_shown("Delete: a1", "type mail")
+        assert app.screen.query_one("#yes", Button).disabled
+        await it.press("y")
+        assert isinstance(app.screen, Question) and seeded.ids("ready") == ["a1"]
+        app.screen.query_one("#guard-word", Input).value = "mai"
+        await it.pilot.pause()
+        assert app.screen.query_one("#yes", Button).disabled
+        app.screen.query_one("#guard-word", Input).value = "mail"
+        await it.until(lambda: not app.screen.query_one("#yes", Button).disabled)
+        app.screen.query_one("#yes").focus()
+        await it.press("enter")
+        await it.until_told("delete: deleted · a1")
+        assert seeded.ids("ready") == []
+
+
+@on_screen
+async def test_a_guarded_profile_does_not_ask_more_where_nothing_can_be_lost(url: str, seeded: Seeded) -> None:
+    seeded.bury("d1")
+    app = guarded(url)
+    async with app.run_test(size=NARROW, notifications=True) as pilot:
+        it = Screen(app, pilot)
+        await it.until(lambda: app.session.snapshot is not None)
+        await it.press("enter", "5", "R")
+        await it.until_told("requeue: requeued · d1")
+
+
+@pytest.mark.parametrize(("typed", "is_done"), [("mail\n", True), ("y\n", False), ("\n", False)])
+def test_the_shell_asks_a_guarded_profile_for_the_queues_name(
+    seeded: Seeded, monkeypatch: pytest.MonkeyPatch, typed: str, is_done: bool
+) -> None:
+    terminal = io.StringIO(typed)
+    terminal.isatty = lambda: True  # type: ignore[method-assign]
+    monkeypatch.setattr(sys, "stdin", terminal)
+    asked = (
+        Session(Settings(is_guarded=True)),
+        seeded.engine,
+        Request(seeded.ref),
+        seeded.engine.layouts["native"].script("delete"),
+        3,
+    )
+    if is_done:
+        be_sure(*asked)
+        return
+    with pytest.raises(Refused, match="nothing was changed"):
+        be_sure(*asked)
+
+
+# ── workers ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@on_screen
+async def test_quiet_and_stop_act_on_the_workers_that_a_view_has_chosen(
+    url: str, seeded: Seeded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seeded.put("a1")
+    for name in ("w1", "w2"):
+        seeded.engine.act("beat", seeded.ref, (), {"worker": name, "ttl_ms": 60_000})
+    async with screen(url) as it:
+        target = Target(seeded.ref, workers=("w1", "w2", "nobody"))
+        assert [v.name for v, _ in _offered(it, target, monkeypatch) if v.scope == "worker"] == ["quiet", "stop"]
+        it.app.begin(BY_NAME["stop"], target)
+        await it.until_told("2 asked", "1 no such worker")
+        orders = {worker.name: worker.order for worker in seeded.engine.workers(seeded.ref)}
+        assert orders == {"w1": "stop", "w2": "stop"}
+
+
+def _offered(it: Screen, target: Target, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(it.app.navigation, "target", lambda: target)
+    return it.app.changes.offered()
+
+
+# ── the shell ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("name", ["redishced:mail", "natvie:mail", "oriziru:x"])
+def test_a_slip_in_a_systems_name_is_no_new_queue(url: str, client: Redis, name: str) -> None:
+    ran = shell(url, "put", name, "1")
+    assert ran.code == 2 and "did you mean" in ran.err
+    assert client.dbsize() == 0
+
+
+def test_a_queue_that_is_called_so_can_be_made_and_used(url: str, client: Redis) -> None:
+    assert shell(url, "put", "native:natvie:mail", "1").code == 0
+    assert shell(url, "put", "natvie:mail", "2").code == 0
+    assert shell(url, "put", "mail:7", "2").code == 0
+    assert Seeded(client, "natvie:mail").engine.page(Seeded(client, "natvie:mail").ref, "ready").total == 2

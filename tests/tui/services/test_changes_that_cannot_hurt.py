@@ -1,0 +1,444 @@
+"""What an operator fears: a change of several queues, an undo cut short, a full disk, a lock that falls meanwhile."""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from proxy import Proxy
+from redis import Redis
+from screens import Screen, Seeded, on_screen, screen
+
+from rqtui.config.settings import Settings
+from rqtui.connection.connect import connect
+from rqtui.engine.engine import Engine, with_layouts
+from rqtui.errors import RqtuiError, UsageError
+from rqtui.model import Ref
+from rqtui.operations import revert, undo_files
+from rqtui.operations.undo import Keeper
+from rqtui.systems import registry
+from rqtui.tui.widgets import board_scan
+
+
+@contextmanager
+def no_file_longer_than(size: int) -> Iterator[None]:
+    """A disk that is full: the system takes a part of what is written, and refuses the next byte."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+class Kept(Seeded):
+    """A queue whose changes are kept."""
+
+    def __init__(self, client: Redis, folder: Path, queue: str = "mail") -> None:
+        super().__init__(client, queue)
+        self.keeper = Keeper(folder, "redis://here")
+        self.engine.keeper = self.keeper
+
+    def fill(self, number: int) -> None:
+        """So many jobs that wait."""
+        rows = [{"id": f"j{n:05}", "body": b"{}"} for n in range(number)]
+        for start in range(0, number, 1000):
+            self.engine.ask(self.engine.layouts["native"].put_ask(self.queue, rows[start : start + 1000]))
+        self.engine.announce(self.ref)
+
+    def delete_all(self) -> str:
+        """The name of the record."""
+        for _chunk in self.engine.acts_on_place("delete", self.ref, "ready"):
+            pass
+        return self.keeper.close("delete", "native", self.queue)
+
+    def total(self, place: str = "ready") -> int:
+        return self.engine.page(self.ref, place, 0, 1).total
+
+
+@pytest.fixture
+def it(client: Redis, tmp_path: Path) -> Kept:
+    return Kept(client, tmp_path)
+
+
+# ── the record on the disk ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_disk_that_takes_a_part_of_the_record_stops_the_change(it: Kept) -> None:
+    it.put("one", "two", body=b"x" * 50_000)
+    with no_file_longer_than(80_000), pytest.raises(RqtuiError, match="nothing more was changed"):
+        it.delete_all()
+    assert it.ids("ready") == ["one", "two"]
+
+
+def test_after_that_the_words_say_that_there_is_no_undo_and_the_same_again_is_done(it: Kept) -> None:
+    it.put("one", "two", body=b"x" * 50_000)
+    with no_file_longer_than(80_000):
+        with pytest.raises(RqtuiError):
+            it.delete_all()
+        it.keeper.close("delete", "native", "mail")
+        assert "cannot be written" in it.keeper.checked()
+        assert it.delete_all() == "" and it.ids("ready") == []
+    assert it.keeper.checked() == "", "there is room again"
+    it.put("three")
+    assert it.delete_all() != ""
+
+
+def test_a_full_disk_after_the_change_hides_no_answer_of_it(it: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    it.fill(3)
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    rows = undo_files.File.rows
+
+    def then_it_is_full(self: undo_files.File, found: list[undo_files.Row]) -> None:
+        rows(self, found)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (self.path.stat().st_size, limit[1]))
+
+    monkeypatch.setattr(undo_files.File, "rows", then_it_is_full)
+    steps = it.engine.acts("delete", it.ref, it.jobs("ready"))
+    try:
+        assert [one.word for one in next(steps)] == ["moved"] * 3
+        with pytest.raises(RqtuiError, match="cannot be written"):
+            next(steps)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    (told,) = it.keeper.told().values()
+    assert told.count == 3
+
+
+def test_a_record_of_another_version_is_refused_in_a_sentence(it: Kept) -> None:
+    it.fill(1)
+    name = it.delete_all()
+    path = it.keeper.folder / f"{name}.jsonl"
+    path.write_text(path.read_text().replace('"version":1', '"version":2'))
+    with pytest.raises(UsageError, match="another version"):
+        undo_files.read(it.keeper.folder, name)
+
+
+def test_two_programs_that_make_room_at_the_same_time_stop_no_change(it: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = undo_files.names
+    monkeypatch.setattr(undo_files, "names", lambda folder: [*names(folder), "1-delete-gone"])  # the other was faster
+    it.fill(1)
+    assert it.delete_all() != "" and it.total() == 0
+
+
+def test_jobs_that_did_not_fit_into_the_undo_are_told(it: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    it.fill(700)
+    monkeypatch.setattr(undo_files, "OPERATION_BYTES", 1000)
+    name = it.delete_all()
+    told = [one for step in revert.reverted(it.engine, it.keeper.folder, name) for one in step]
+    assert it.total() == 500
+    assert told[-1].text == "200 more were changed; they did not fit into the undo"
+
+
+# ── undo, cut short ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_an_undo_that_was_ended_goes_on_with_the_rest_and_asks_no_job_twice(it: Kept) -> None:
+    it.fill(1200)
+    name = it.delete_all()
+    steps = revert.reverted(it.engine, it.keeper.folder, name)
+    assert len(next(steps)) == 500
+    steps.close()  # type: ignore[attr-defined]
+    rest = [one.text for step in revert.reverted(it.engine, it.keeper.folder, name) for one in step]
+    assert rest == ["restored"] * 700 and it.total() == 1200
+    with pytest.raises(UsageError, match="undone already"):
+        next(revert.reverted(it.engine, it.keeper.folder, name))
+
+
+def test_a_lock_ends_an_undo_between_two_steps(it: Kept) -> None:
+    it.fill(1200)
+    name = it.delete_all()
+    steps = revert.reverted(it.engine, it.keeper.folder, name)
+    next(steps)
+    it.engine.read_only = True
+    with pytest.raises(RqtuiError, match="locked"):
+        next(steps)
+    assert it.total() == 500
+
+
+def test_a_link_that_drops_in_an_undo_leaves_the_rest_for_the_next(url: str, client: Redis, tmp_path: Path) -> None:
+    with Proxy(url) as proxy, connect(proxy.url) as link:
+        here = Kept(link, tmp_path)
+        here.fill(1200)
+        name = here.delete_all()
+        steps = revert.reverted(here.engine, here.keeper.folder, name)
+        next(steps)
+        proxy.fail("lose reply", "EVALSHA")
+        assert {one.word for one in next(steps)} == {"unknown"}
+        assert next(steps, None) is None and not undo_files.read(here.keeper.folder, name).undone_at_ms
+        again = [one.word for step in revert.reverted(here.engine, here.keeper.folder, name) for one in step]
+        assert sorted(set(again)) == ["exists", "moved"] and len(again) == 700
+        assert here.total() == 1200
+
+
+def test_what_comes_back_after_the_whole_queue_was_purged_is_found_again(it: Kept) -> None:
+    it.fill(2)
+    name = it.delete_all()
+    it.engine.act("purge", it.ref, (), {"limit": 1000, "force": True})
+    it.engine.retire(it.ref)
+    for _step in revert.reverted(it.engine, it.keeper.folder, name):
+        pass
+    assert with_layouts(it.client, [registry.make("native")]).refs == [it.ref] and it.total() == 2
+
+
+def test_an_undo_is_for_the_redis_on_which_it_was_done(it: Kept) -> None:
+    it.fill(1)
+    name = it.delete_all()
+    with pytest.raises(UsageError, match="redis://here, and this is redis://there"):
+        list(revert.reverted(it.engine, it.keeper.folder, name, "redis://there"))
+    assert it.total() == 0
+
+
+# ── on the screen ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def delete_over(it: Screen, heres: list[Seeded]) -> None:
+    """Deletes what is ready in these queues, as one change."""
+    it.app.begin_many("delete", [(here.ref, here.jobs("ready")) for here in heres], "an error")
+    await it.until_shown("y yes")
+    await it.press("y")
+    await it.until(lambda: not any(here.ids("ready") for here in heres), "the deletion")
+
+
+@on_screen
+async def test_a_change_of_several_queues_is_one_z(url: str, client: Redis) -> None:
+    heres = [Seeded(client, queue) for queue in ("mail", "pay", "sms")]
+    for here in heres:
+        here.put("one", "two")
+    async with screen(url) as it:
+        await delete_over(it, heres)
+        await it.until_told("6 deleted")
+        (operation,) = it.app.session.journal.operations
+        assert (operation.where, operation.count, len(operation.undo)) == ("mail and 2 more", 6, 3)
+        await it.press("z")
+        await it.until_told("undo of delete (mail and 2 more): 6 × restored")
+        assert [here.ids("ready") for here in heres] == [["one", "two"]] * 3
+        await it.press("z")
+        await it.until_told("Nothing to undo")
+
+
+@on_screen
+async def test_of_several_queues_one_whose_record_is_lost_does_not_keep_the_others(
+    url: str, client: Redis, state_folder: Path
+) -> None:
+    heres = [Seeded(client, queue) for queue in ("mail", "pay")]
+    for here in heres:
+        here.put("one")
+    async with screen(url) as it:
+        await delete_over(it, heres)
+        await it.until(lambda: it.app.session.journal.operations, "the note")
+        (state_folder / "undo" / f"{it.app.session.journal.operations[0].undo[0]}.jsonl").write_text("{")
+        await it.press("z")
+        await it.until_told("undo of delete (mail and 1 more): restored", "cannot be read")
+        assert [here.ids("ready") for here in heres] == [[], ["one"]]
+
+
+@on_screen
+async def test_z_says_what_it_cannot_read_and_goes_on_to_the_change_before(
+    url: str, client: Redis, state_folder: Path
+) -> None:
+    here = Seeded(client)
+    here.put("one", "two")
+    async with screen(url) as it:
+        await it.press("enter")
+        for number in (1, 2):
+            await it.until_shown("D delete")
+            await it.press("D")
+            await it.until_shown("y yes")
+            await it.press("y")
+            await it.until(lambda number=number: len(it.app.session.journal.operations) == number, "the deletion")
+            await it.until_refreshed()
+            await it.press("j")  # off the row of the one that is gone
+        (state_folder / "undo" / f"{it.app.session.journal.operations[0].undo[0]}.jsonl").unlink()
+        await it.press("z")
+        await it.until_told("there is no undo record")
+        await it.press("z")
+        await it.until(lambda: here.ids("ready") == ["one"], "the undo of the first")
+
+
+@on_screen
+async def test_an_undo_of_thousands_shows_how_far_it_is_and_esc_ends_it(url: str, client: Redis) -> None:
+    here = Seeded(client)
+    rows = [{"id": f"j{n:05}", "body": b"{}"} for n in range(4000)]
+    for start in range(0, 4000, 1000):
+        here.engine.ask(here.engine.layouts["native"].put_ask("mail", rows[start : start + 1000]))
+    here.engine.announce(here.ref)
+    async with screen(url) as it:
+        await it.press("enter", "2", "asterisk", "D")
+        await it.until_shown("y yes", "z undoes it")
+        await it.press("y")
+        await it.until_told("4 000 deleted")
+        client.client_pause(60_000, all=False)  # Redis answers, and changes nothing for now
+        try:
+            await it.press("z")
+            await it.until_shown("undo of delete 0 of 4 000", "Esc stops")
+            await it.press("escape")
+        finally:
+            client.client_unpause()
+        await it.until_told("stopped: z goes on with the rest")
+        assert client.zcard("rqtui:{mail}:ready") < 4000
+        await it.press("z")
+        await it.until(lambda: client.zcard("rqtui:{mail}:ready") == 4000, "the rest")
+
+
+@on_screen
+async def test_a_lock_that_falls_while_a_question_stands_lets_nothing_through(url: str, client: Redis) -> None:
+    here = Seeded(client)
+    here.put("one", "two")
+    async with screen(url, read_only=True) as it:
+        await it.press("enter")
+        it.app.write_lock.unlock("5m")
+        await it.until_shown("D delete")
+        await it.press("D")
+        await it.until_shown("y yes")
+        it.app.write_lock._until_s = time.time()
+        await it.until(lambda: it.app.session.is_read_only, "the lock")
+        await it.press("y")
+        await it.until_shown("delete changes the queue, and this session is read-only.")
+        assert here.ids("ready") == ["one", "two"]
+
+
+@on_screen
+async def test_a_lock_ends_a_drip(url: str, client: Redis) -> None:
+    here = Seeded(client)
+    here.bury(*(f"d{n}" for n in range(20)))
+    async with screen(url) as it:
+        from rqtui.operations import rate_limit
+
+        it.app.changes.drips.start("requeue", [(here.ref, here.jobs("dead"))], {}, rate_limit.Brake(5.0))
+        await it.until(lambda: here.ids("ready"), "the first drop")
+        it.app.write_lock.lock()
+        await it.until(lambda: it.app.changes.drips.progress() is None, "the end of the drip")
+        left = len(here.ids("dead"))
+        await it.until_refreshed()
+        await it.until_refreshed()
+        assert len(here.ids("dead")) == left > 0
+
+
+@on_screen
+async def test_two_operators_on_one_job_do_it_once(url: str, client: Redis) -> None:
+    here = Seeded(client)
+    here.bury("one")
+    async with screen(url) as ours, screen(url) as theirs:
+        for each in (ours, theirs):
+            await each.press("enter", "5")
+            await each.until_shown("one", "R ")
+        await ours.press("D")
+        await theirs.press("R")
+        await theirs.until(lambda: here.ids("ready") == ["one"], "their requeue")
+        await ours.press("y")
+        await ours.until_told("it is somewhere else", "ready")
+        assert here.ids("ready") == ["one"]
+        await ours.press("z")
+        await ours.until_told("Nothing to undo")
+        await theirs.press("z")
+        await theirs.until(lambda: here.ids("dead") == ["one"], "their undo")
+
+
+def acl_engine(url: str, client: Redis, rules: str) -> Engine:
+    client.execute_command("ACL", "SETUSER", "op", "reset", "on", ">pw", "~*", "&*", "+@all", *rules.split())
+    link = connect(url.replace("redis://", "redis://op:pw@", 1))
+    return with_layouts(link, [registry.make("native")])
+
+
+def test_where_the_acl_denies_a_command_of_a_script_nothing_is_changed_and_the_rest_is_not_sent(
+    url: str, client: Redis, tmp_path: Path
+) -> None:
+    here = Kept(client, tmp_path)
+    here.fill(700)
+    try:
+        engine = acl_engine(url, client, "-zrem")
+        engine.keeper = Keeper(tmp_path / "other")
+        told = [one for step in engine.acts("delete", Ref("native", "mail"), here.jobs("ready")) for one in step]
+        assert {one.word for one in told} <= {"error", "not sent"} and "ACL" in told[0].text
+        assert here.total() == 700
+        assert engine.keeper.close("delete", "native", "mail") == ""
+    finally:
+        client.execute_command("ACL", "DELUSER", "op")
+
+
+@on_screen
+async def test_a_folder_that_cannot_be_written_is_told_in_the_question(
+    url: str, client: Redis, state_folder: Path
+) -> None:
+    state_folder.mkdir(parents=True, exist_ok=True)
+    here = Seeded(client)
+    here.put("one")
+    async with screen(Settings(url)) as it:
+        await it.press("enter")
+        (state_folder / "undo").rmdir()
+        (state_folder / "undo").write_text("no folder any more")
+        await it.press("D")
+        await it.until_shown("no undo: ", "cannot be written")
+        await it.press("y")
+        await it.until(lambda: here.ids("ready") == [], "the deletion")
+
+
+@on_screen
+async def test_the_frame_of_a_question_says_what_enter_does_where_the_focus_is(url: str, client: Redis) -> None:
+    here = Seeded(client)
+    here.bury("one")
+    async with screen(Settings(url, is_guarded=True)) as it:
+        await it.press("enter", "5", "D")
+        await it.until_shown("Enter cancel   Esc no")
+        it.app.screen.query_one("#guard-word").focus()
+        await it.until_shown("Enter goes on   Esc no")
+        await it.press('"mail', "enter")
+        await it.until_shown("Enter delete   Esc no")
+        assert here.ids("dead") == ["one"]
+        await it.press("enter")
+        await it.until(lambda: here.ids("dead") == [], "the deletion")
+
+
+@on_screen
+async def test_a_filter_that_did_not_look_at_all_says_so_before_it_acts(
+    url: str, client: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = Seeded(client)
+    rows = [{"id": f"j{n:05}", "body": b"{}"} for n in range(2500)]
+    for start in range(0, 2500, 500):
+        here.engine.ask(here.engine.layouts["native"].put_ask("mail", rows[start : start + 500]))
+    here.engine.announce(here.ref)
+    scan = board_scan.scan
+    monkeypatch.setattr(board_scan, "scan", lambda *given: scan(*given, budget=1000))
+    async with screen(url, (100, 30)) as it:
+        await it.press("enter", "2", "slash", '"id:j0', "enter")
+        pane = it.app.navigation.view.pane()  # type: ignore[union-attr]
+        await it.until(lambda: pane.found is not None and pane.found.is_over, "the scan")
+        await it.press("asterisk", "D")
+        await it.until_shown("only among the first 1 000: the rest was not looked at")
+        await it.press("n")
+        assert client.zcard("rqtui:{mail}:ready") == 2500
+
+
+@on_screen
+async def test_bodies_and_errors_that_a_filter_cut_are_whole_in_a_copy_and_after_an_undo(
+    url: str, client: Redis
+) -> None:
+    here = Seeded(client)
+    error, body = "E" * 3000 + " the end", b'{"long": "' + b"x" * 9000 + b'"}'
+    here.put("one", body=body)
+    here.engine.act("reject", here.ref, here.reserve(), {"error": error, "final": True})
+    for start in range(0, 2500, 500):
+        rows = [{"id": f"j{n:05}", "body": b"{}"} for n in range(start, start + 500)]
+        here.engine.ask(here.engine.layouts["native"].put_ask("mail", rows))
+    moved = [job for offset in range(0, 2500, 500) for job in here.engine.page(here.ref, "ready", offset, 500).jobs]
+    here.engine.act("kill", here.ref, moved)
+    before = client.hget("rqtui:{mail}:errors", "one"), client.hget("rqtui:{mail}:bodies", "one")
+    async with screen(url, (100, 30)) as it:
+        await it.press("enter", "5", "slash", '"err:EEE', "enter")
+        await it.until_shown("one")
+        pane = it.app.navigation.view.pane()  # type: ignore[union-attr]
+        await it.until(lambda: pane.found is not None and pane.found.is_over, "the scan")
+        assert len(pane.found.jobs[b"one"].error) < len(error), "what the filter keeps is cut"
+        await it.press("D")
+        await it.until_shown("y yes")
+        await it.press("y")
+        await it.until(lambda: not client.hexists("rqtui:{mail}:jobs", "one"), "the deletion")
+        await it.press("z")
+        await it.until(lambda: client.hexists("rqtui:{mail}:jobs", "one"), "the undo")
+        assert (client.hget("rqtui:{mail}:errors", "one"), client.hget("rqtui:{mail}:bodies", "one")) == before

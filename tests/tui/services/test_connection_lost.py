@@ -1,0 +1,173 @@
+"""No Redis at the start: the screen opens at once, says what is wrong, and offers a way on; it never ends by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import stat
+from pathlib import Path
+
+import pytest
+from proxy import Proxy
+from redis import Redis
+from screens import Seeded, on_screen, screen, text_of
+
+from rqtui.config.settings import Settings
+from rqtui.tui.app import Cockpit
+from rqtui.tui.services import connection_lost, crash
+from rqtui.tui.services.connection_lost import EditUrl
+
+
+@pytest.fixture
+def seeded(client: Redis) -> Seeded:
+    return Seeded(client)
+
+
+@pytest.fixture
+def nowhere(url: str) -> str:
+    """A URL at which nothing listens."""
+    proxy = Proxy(url)
+    proxy.listen()
+    proxy.refuse()
+    return f"redis://:sesame@127.0.0.1:{proxy.port}/3"
+
+
+@on_screen
+async def test_the_diagnosis_stays_over_every_try_and_hides_the_password(nowhere: str, client: Redis) -> None:
+    async with screen(nowhere) as it:
+        await it.until_shown(
+            "No answer from Redis yet", "host", "127.0.0.1", "database  3", "TLS       no", "e edits the"
+        )
+        first = it.app.session.lost
+        await it.press("r")
+        await it.until(lambda: it.app.session.lost is not first, "the second try")
+        await it.until_shown("No answer from Redis yet", "Nothing listens", "The next try is in")
+        assert it.app.session.snapshot is None and it.app.is_running
+        assert "sesame" not in it.text()
+
+
+@on_screen
+async def test_e_edits_the_url_and_connects_to_the_new_one(nowhere: str, url: str, seeded: Seeded) -> None:
+    seeded.put("a1")
+    async with screen(nowhere) as it:
+        await it.until_shown("No answer")
+        await it.press("e")
+        await it.until_shown("which Redis?", ":***@")
+        assert "sesame" not in it.text()
+        it.app.screen.query_one("Input").value = "http://nonsense"  # type: ignore[attr-defined]
+        await it.press("enter")
+        await it.until_shown("which Redis?", "redis://")
+        it.app.screen.query_one("Input").value = url  # type: ignore[attr-defined]
+        await it.press("enter")
+        await it.until_shown("mail", "1 queue", "write")
+        assert "No answer" not in it.text()
+        await it.press("enter")
+        await it.until_shown("a1")
+        await it.press("escape")
+        await it.until_shown("queues")
+
+
+@on_screen
+async def test_escape_leaves_the_url_as_it_was(nowhere: str, client: Redis) -> None:
+    async with screen(nowhere) as it:
+        await it.until_shown("No answer")
+        await it.press("e")
+        await it.until(lambda: isinstance(it.app.screen, EditUrl))
+        await it.press("escape")
+        await it.until_shown("No answer from Redis yet")
+        assert it.app.session.settings.url == nowhere
+
+
+@on_screen
+async def test_d_opens_a_demo_on_a_redis_of_its_own(nowhere: str, client: Redis) -> None:
+    async with screen(nowhere) as it:
+        await it.until_shown("No answer")
+        await it.press("d")
+        await it.until_shown("readytasklist", "worker +")
+        assert it.app.demo is not None
+        await it.press("d")
+        await it.until_shown("try", "watch")
+        await it.press("escape")
+
+
+@on_screen
+async def test_e_and_d_mean_what_they_always_mean_once_redis_has_answered(url: str, seeded: Seeded) -> None:
+    seeded.put("a1")
+    async with screen(url) as it:
+        await it.until_shown("mail")
+        await it.press("d")
+        assert not it.app.demo
+        await it.press("e")
+        assert it.app.navigation.view and it.app.navigation.view.NAME == "errors"
+        assert it.app.check_action("edit_url", ()) is False
+        assert it.app.check_action("open_demo", ()) is False
+
+
+@pytest.mark.parametrize(
+    ("edited", "meant"),
+    [
+        ("redis://:***@new:1/2", "redis://:sesame@new:1/2"),
+        ("redis://new", "redis://new"),
+        ("redis://ann:other@new", "redis://ann:other@new"),
+    ],
+)
+def test_the_stars_stand_for_the_old_password_as_long_as_they_stand(edited: str, meant: str) -> None:
+    assert connection_lost.with_password_of("redis://:sesame@old:6379", edited) == meant
+
+
+# ── a fault of ours ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Faulty(Cockpit):
+    """Falls over on a key."""
+
+    def action_refresh_now(self) -> None:
+        secret = {"password": "hunter2", "url": self.session.settings.url}
+        raise RuntimeError(f"cannot reach {self.session.settings.url} with password=hunter2 {len(secret)}")
+
+
+@pytest.mark.hooks
+@pytest.mark.parametrize("is_debug", [False, True])
+def test_a_crash_tells_no_password_and_no_variable(client: Redis, url: str, is_debug: bool) -> None:
+    async def run() -> str:
+        app = Faulty(Settings(url.replace("://", "://:sesame@"), is_debug=is_debug))
+        said: list[str] = []
+        app._print_error_renderables = lambda: said.extend(map(str, app._exit_renderables))  # type: ignore[method-assign]
+        with pytest.raises(RuntimeError):
+            async with app.run_test() as pilot:
+                await pilot.press("r")
+                await pilot.pause()
+        return "\n".join(said)
+
+    said = asyncio.run(run())
+    assert "RuntimeError: cannot reach redis://:***@" in said
+    assert ("Traceback" in said) is is_debug
+    assert "sesame" not in said and "hunter2" not in said
+    kept = re.search(r"(/\S*rqtui-crash-\S+\.txt)", said)
+    if kept:
+        path = Path(kept[1])
+        text = path.read_text()
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        path.unlink()
+        assert "Traceback" in text and "sesame" not in text and "hunter2" not in text
+    assert bool(kept) is not is_debug
+
+
+def test_no_password_stands_in_what_is_masked() -> None:
+    shown = crash.masked("at redis://ann:a@b:c/d@host:1/2 and\npassword: x1\ntoken=y2")
+    assert shown.startswith("at redis://ann:***@host:1/2 and\n")
+    assert "x1" not in shown and "y2" not in shown
+
+
+def test_the_picture_of_the_diagnosis_fits_60_by_16(nowhere: str) -> None:
+    async def run() -> None:
+        app = Cockpit(Settings(nowhere))
+        async with app.run_test(size=(60, 16)) as pilot:
+            for _ in range(200):
+                if "No answer" in text_of(app):
+                    break
+                await pilot.pause(0.02)
+            text = text_of(app)
+            assert "No answer" in text and "tries now" in text and "quits" in text, text
+
+    asyncio.run(run())

@@ -1,0 +1,253 @@
+"""Copying: what `y` offers, that each form is right to the byte, and that it arrives outside of the terminal."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from ptys import in_pty
+from redis import Redis
+from screens import WIDE, Seeded, on_screen, screen
+from tmux import ROOT, RQTUI, Terminal, small  # noqa: F401
+
+from rqtui.client.queue import Queue
+from rqtui.model import Job, State
+from rqtui.systems import registry
+from rqtui.text.pieces import Piece
+from rqtui.tui.format import copy_formats
+from rqtui.tui.format.copy_formats import Source
+from rqtui.tui.format.rows import Column, Row
+from rqtui.tui.terminal import clipboard
+
+
+@pytest.fixture
+def seeded(client: Redis) -> Seeded:
+    return Seeded(client)
+
+
+def a_job(id: bytes = b"a1", body: bytes = b"{}", **more: object) -> Job:
+    return Job(id, "mail", "native", "ready", State.READY, id, body=body, body_bytes=len(body), **more)  # type: ignore[arg-type]
+
+
+def source(url: str = "redis://localhost:6379", layout: str = "native", queue: str = "mail") -> Source:
+    return Source(registry.make(layout), queue, url)
+
+
+# ── forms ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_an_id_that_a_shell_would_obey_is_quoted() -> None:
+    jobs = [a_job(b"a1"), a_job(b"\xff\x00"), a_job(b"x\nrm -rf ~\x1b"), a_job("日本".encode())]
+    assert copy_formats.ids(jobs, source()).decode().split("\n") == ["a1", r'"\xff\x00"', r'"x\nrm -rf ~\x1b"', "日本"]
+
+
+def test_json_is_masked_unless_the_screen_shows_what_is_secret() -> None:
+    job = a_job(body=b'{"password": "hunter2", "n": [1]}', error="token=hunter2 failed", token=b"lease-1")
+    made = json.loads(copy_formats.as_json([job], source()))
+    assert "hunter2" not in json.dumps(made)
+    assert made["token"] == "lease-1" and made["body"]["value"]["n"] == [1]
+    shown = copy_formats.as_json([job], Source(registry.make("native"), "mail", "redis://h", is_revealed=True))
+    assert json.loads(shown)["body"]["value"]["password"] == "hunter2"
+    assert [one["id"] for one in json.loads(copy_formats.as_json([job, a_job(b"b2")], source()))] == ["a1", "b2"]
+
+
+def test_a_body_that_is_no_text_is_masked_where_it_names_a_secret() -> None:
+    made = json.loads(copy_formats.as_json([a_job(body=b"\xff\xfepassword=hunter2")], source()))
+    assert made["body"]["encoding"] == "base64" and made["body"]["value"] != "hunter2"
+    assert base64.b64encode(b"hunter2")[:6].decode() not in made["body"]["value"]
+
+
+def test_the_redis_cli_line_names_the_server_and_never_its_password() -> None:
+    line = copy_formats.redis_cli([a_job()], source("rediss://ann:sesame@db.example:7000/3")).decode()
+    assert line == "redis-cli -h db.example -p 7000 -n 3 --tls --user ann HGET 'rqtui:{mail}:jobs' a1"
+    assert (
+        copy_formats.redis_cli([a_job()], source("unix:///run/redis.sock"))
+        .decode()
+        .startswith("redis-cli -s /run/redis")
+    )
+    assert "sesame" not in copy_formats.python([a_job()], source("redis://:sesame@h")).decode()
+
+
+@pytest.mark.parametrize("id", [b"a1", b"q\"u'o\\te", b"\xff\x00\n\x1b", "日本 x".encode(), b"$(touch x) `y` ;"])
+@pytest.mark.skipif(not shutil.which("redis-cli"), reason="redis-cli is not installed")
+def test_the_redis_cli_line_reads_the_job_whatever_its_id(client: Redis, url: str, id: bytes) -> None:
+    Queue("mail", url).put(b'{"n": 1}', id=id)
+    line = copy_formats.redis_cli([a_job(id)], source(url)).decode()
+    said = subprocess.run(["sh", "-c", line], capture_output=True, timeout=20, check=True).stdout
+    assert b'{"n": 1}' in said
+
+
+@pytest.mark.skipif(not shutil.which("redis-cli"), reason="redis-cli is not installed")
+def test_an_entry_of_another_system_is_found_where_it_stands(client: Redis, url: str) -> None:
+    client.rpush("readytasklist", b"one", b"two \xff")
+    job = Job(b"x", "readytasklist", "dispatcher", "ready", State.READY, b"two \xff")
+    line = copy_formats.redis_cli([job], source(url, "dispatcher", "readytasklist")).decode()
+    assert subprocess.run(["sh", "-c", line], capture_output=True, timeout=20, check=True).stdout.strip() == b"1"
+
+
+def test_the_python_puts_the_same_job(client: Redis, url: str) -> None:
+    job = a_job(b"\xff1", b'{"a": "\xc3\xa9\\u0000"}', name="send", priority=-3, ttr_ms=30_000, max_attempts=7)
+    code = copy_formats.python([job], source(url)).decode()
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=20, cwd=ROOT)
+    (put,) = Seeded(client).jobs("ready")
+    put = Seeded(client).engine.job(Seeded(client).ref, put.id, -1) or put
+    assert (put.id, put.body, put.name, put.priority) == (job.id, job.body, "send", -3)
+    assert (put.ttr_ms, put.max_attempts) == (30_000, 7)
+
+
+def test_rows_are_tab_separated_and_no_cell_breaks_them() -> None:
+    columns = [Column("mark"), Column("id", "id"), Column("n", "size")]
+    rows = [Row(b"1", ("▌", "a\tb", (Piece("1"), Piece(" kB")))), Row(b"2", ("", "[red]", ""))]
+    copied = copy_formats.rows(columns, rows)
+    assert copied.data.decode().split("\n") == ["id\tsize", "a⇥b\t1 kB", "[red]\t"]
+    assert copied.what == "2 rows"
+
+
+# ── the way out ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def sent(data: bytes, **environ: str) -> tuple[clipboard.Sent, str]:
+    written: list[str] = []
+    return clipboard.send(data, written.append, environ), "".join(written)
+
+
+def test_a_plain_terminal_gets_osc_52_once() -> None:
+    how, written = sent(b"a1\xff")
+    assert how == clipboard.Sent("the terminal")
+    assert written == f"\x1b]52;c;{base64.b64encode(b'a1' + bytes([0xFF])).decode()}\x07"
+
+
+def test_gnu_screen_gets_it_wrapped_in_strings_that_it_takes() -> None:
+    how, written = sent(b"x" * 2000, STY="1.pts")
+    parts = re.findall(r"\x1bP(.*?)\x1b\\", written, re.DOTALL)
+    assert how.where == "screen" and max(map(len, parts)) <= 500
+    assert "".join(parts) == f"\x1b]52;c;{base64.b64encode(b'x' * 2000).decode()}\x07"
+
+
+def test_what_is_too_long_is_in_a_file_that_only_its_owner_reads() -> None:
+    assert sent(b"x" * clipboard.MOST_BYTES)[0].why == ""
+    assert len(base64.b64encode(b"x" * clipboard.MOST_BYTES)) <= clipboard.MOST_BASE64
+    how, written = sent(b"x" * (clipboard.MOST_BYTES + 1))
+    path = Path(how.where)
+    try:
+        assert not written and "56 kB at most" in how.why
+        assert path.stat().st_size == clipboard.MOST_BYTES + 1
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    finally:
+        path.unlink()
+
+
+def test_a_tmux_that_does_not_answer_leaves_it_in_a_file() -> None:
+    how, written = sent(b"a1", TMUX="/nowhere/sock,1,0", TMUX_TMPDIR="/nowhere")
+    try:
+        assert how.why and "tmux" in how.why and not written
+        assert Path(how.where).read_bytes() == b"a1"
+    finally:
+        Path(how.where).unlink()
+
+
+# ── on the screen ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@on_screen
+async def test_y_offers_what_is_under_the_cursor(url: str, seeded: Seeded) -> None:
+    seeded.put("a1", "a2")
+    async with screen(url) as it:
+        await it.press("y")
+        await it.until_shown("name of the queue", "this row", "the list (1 row)")
+        await it.press("escape", "enter", "y")
+        await it.until_shown("copy a1", "i  id", "j  JSON", "redis-cli", "Python", "raw bytes", "the list (2 rows)")
+        await it.press("escape", "space", "space", "y")
+        await it.until_shown("copy 2 jobs", "the 2 marked rows")
+        await it.press("escape")
+        assert seeded.ids("ready") == ["a1", "a2"]
+
+
+@pytest.mark.hooks
+@on_screen
+async def test_y_offers_the_screen_and_sends_its_lines(
+    url: str, seeded: Seeded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[bytes] = []
+    monkeypatch.setattr(clipboard, "send", lambda data, *_, **__: given.append(data) or clipboard.Sent("here"))
+    seeded.put("a1", "a2")
+    async with screen(url) as it:
+        await it.press("y")
+        await it.until_shown("name of the queue", "this row", "the list (1 row)", "the screen")
+        await it.press("s")
+        await it.until_told("sent the screen", "to here")
+        assert "mail" in given[0].decode() and len(given[0].decode().split("\n")) == it.app.size.height
+
+
+@on_screen
+async def test_what_was_sent_is_told_in_number_and_size(
+    url: str, seeded: Seeded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("TMUX", "STY"):
+        monkeypatch.delenv(name, raising=False)
+    seeded.put("a1", "a2")
+    async with screen(url, WIDE) as it:
+        await it.press("enter", "y", "i")
+        await it.until_told("sent 1 id (2 bytes) to the terminal")
+        await it.press("space", "space", "y", "b")
+        await it.until_told("sent 2 bodies (31 bytes) to the terminal")
+        await it.press("y", "l")
+        await it.until_told("sent 2 rows")
+        await it.press("u", "k", "y")
+        seeded.client.flushall()
+        await it.press("j")
+        await it.until_told("Nothing was copied: the job is gone")
+
+
+@on_screen
+async def test_a_body_of_80_kb_goes_into_a_file(url: str, seeded: Seeded, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TMUX", raising=False)
+    seeded.put("a1", body=b'"' + b"x" * 80_000 + b'"')
+    async with screen(url, WIDE) as it:
+        await it.press("enter", "y", "b")
+        told = await it.until_told("1 body (78.1 kB) are in the file", "56 kB at most")
+        path = Path(re.sub(r"\s", "", told).partition("file")[2].partition(":")[0])
+        assert path.stat().st_size == 80_002
+        path.unlink()
+
+
+# ── in real terminals ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.real_terminal
+def test_in_a_stock_tmux_the_id_is_in_tmuxs_buffer(small: Terminal, url: str, client: Redis) -> None:  # noqa: F811
+    Queue("mail", url).put({}, id="the-id-14-long")
+    small.run(f"{RQTUI} {url}")
+    small.until("mail", "▶ idle")
+    small.keys("Enter")
+    small.until("the-id-14-long")
+    small.keys("y")
+    small.until("redis-cli line")
+    small.keys("i")
+    small.until("sent 1 id (14 bytes) to tmux")
+    assert small._tmux("show-buffer") == "the-id-14-long"
+
+
+@pytest.mark.real_terminal
+def test_outside_of_tmux_osc_52_reaches_the_terminal_once(url: str, client: Redis) -> None:
+    Queue("mail", url).put({}, id="the-id-14-long")
+    with in_pty([sys.executable, "-m", "rqtui", url]) as terminal:
+        terminal.until(b"mail")
+        terminal.press(b"\r")
+        terminal.until(b"the-id-14-long")
+        terminal.press(b"y")
+        terminal.until(b"redis-cli line")
+        terminal.press(b"i")
+        terminal.until(b"]52;c;")
+        terminal.until(b"to the terminal")
+        sequence = b"\x1b]52;c;" + base64.b64encode(b"the-id-14-long") + b"\x07"
+        assert terminal.output.count(sequence) == terminal.output.count(b"]52;") == 1
+        terminal.press(b"qq")
+        terminal.until_ended()

@@ -1,0 +1,163 @@
+"""The keymap of the config file: what is granted, what is told, and that keys, footer and help follow it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from redis import Redis
+from screens import Seeded, on_screen, screen
+from textual.binding import Binding
+
+from rqtui.config.file import read
+from rqtui.config.settings import Settings
+from rqtui.tui import keys
+from rqtui.tui.app import Cockpit
+from rqtui.tui.services.keymap import Checked, bound, checked, names
+from rqtui.verbs import VERBS
+
+
+@pytest.fixture(autouse=True)
+def _no_keymap_afterwards() -> Iterator[None]:
+    yield
+    keys.take({})
+
+
+def granted(text: str) -> Checked:
+    config = read(Path("config.toml"), f"[keymap]\n{text}\n")
+    assert not config.problems
+    return checked(config.keymap, config)
+
+
+def test_a_binding_is_named_by_its_look_by_its_verb_or_by_its_id() -> None:
+    assert granted('workers = "W"').keymap == {"workers": "W"}
+    assert granted('delete = "ctrl+d"').keymap == {"verb_D": "ctrl+d"}
+    assert granted('"table.mark" = "m,ctrl+t"').problems  # m is taken
+    assert granted('mark = "ctrl+t"').keymap == {"table.mark": "ctrl+t"}
+
+
+def test_a_sign_may_be_written_as_itself() -> None:
+    assert granted('sort = ";"').keymap == {"sort": "semicolon"}
+
+
+def test_a_key_that_is_taken_is_told_with_its_line_and_the_rest_is_granted() -> None:
+    made = granted('workers = "e"\nfilter = ";"')
+    assert made.keymap == {"filter": "semicolon"}
+    (problem,) = made.problems
+    assert problem == 'config.toml:2: keymap.workers: "e" is taken by "errors" already.'
+
+
+def test_of_two_wishes_for_one_key_the_first_holds() -> None:
+    made = granted('workers = "W"\nerrors = "W"')
+    assert made.keymap == {"workers": "W"}
+    assert "config.toml:3" in made.problems[0]
+
+
+def test_two_bindings_may_change_places() -> None:
+    made = granted('workers = "e"\nerrors = "w"')
+    assert made.keymap == {"workers": "e", "errors": "w"}
+    assert not made.problems
+
+
+def test_bindings_of_different_screens_may_share_a_key() -> None:
+    assert not granted('sort = "c"').problems, "c reveals on the job's page, sort is elsewhere"
+
+
+def test_an_unknown_binding_and_an_unknown_key_are_told_with_the_nearest() -> None:
+    assert 'no binding "wokers". Did you mean "workers"?' in granted('wokers = "W"').problems[0]
+    assert 'no key "hyper"' in granted('workers = "hyper"').problems[0]
+
+
+def test_no_look_and_no_verb_share_a_name() -> None:
+    looks = {look.id for look in keys.LOOKS}
+    assert not [verb.name for verb in VERBS if verb.key and verb.name in looks]
+    assert set(names().values()) <= set(bound())
+
+
+def test_every_binding_that_can_be_moved_is_one_of_the_app_or_of_what_it_opens() -> None:
+    ids = {binding.id for binding in keys.bindings()} | {binding.id for binding in keys.board_bindings()}
+    loose = [id for id in bound() if id not in ids and "." not in id]
+    assert not loose
+
+
+@on_screen
+async def test_a_mapped_key_works_the_old_one_does_nothing_and_the_footer_and_the_help_show_it(
+    url: str, client: Redis
+) -> None:
+    Seeded(client).put("a")
+    keymap = {"pause": "ctrl+t", "filter": ";", "mark": "m", "metrics": "M"}
+    async with screen(Settings(url, keymap=keymap), (120, 40)) as it:
+        await it.until_shown("mail", "Ctrl+T pause", "; filter")
+        await it.press("P")
+        await it.press("ctrl+t")
+        await it.until_told("pause")
+        await it.until_shown("paused")
+        await it.press("enter", "m")
+        await it.until_shown("◆a")
+        await it.press("question_mark")
+        await it.until_shown("On this screen")
+        assert re.search(r"│ m +mark the job", it.text())
+
+
+@on_screen
+async def test_a_keymap_with_an_error_opens_the_screen_and_says_so(url: str, client: Redis, tmp_path: Path) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text('[keymap]\nworkers = "e"\n')
+    settings = Settings(url, keymap=read(config, config.read_text()).keymap, config=str(config))
+    async with screen(settings) as it:
+        await it.until_told("config.toml:2", 'taken by "errors"')
+        await it.press("e")
+        await it.until(
+            lambda: it.app.navigation.view is not None and it.app.navigation.view.NAME == "errors", "the errors"
+        )
+
+
+def test_sentences_name_the_keys_of_the_keymap() -> None:
+    keys.take({"enqueue": "ctrl+n", "verb_N": "ctrl+n", "reaper": "f2", "verb_R": "U", "back": "backspace"})
+    assert (
+        keys.renamed("no queues yet: Esc, then N enqueues a job")
+        == "no queues yet: Backspace, then Ctrl+N enqueues a job"
+    )
+    assert keys.renamed(". starts the reaper") == "F2 starts the reaper"
+    assert keys.renamed("e groups them, R requeues them") == "e groups them, U requeues them"
+    assert keys.renamed("A drip is going on. It ends.") == "A drip is going on. It ends."
+    keys.take({})
+    assert keys.renamed("Esc, then N") == "Esc, then N"
+
+
+@on_screen
+async def test_empty_panes_findings_and_questions_name_the_keys_of_the_keymap(url: str, client: Redis) -> None:
+    here = Seeded(client)
+    here.put("one")
+    here.engine.act("pause", here.ref, ())
+    settings = Settings(url, keymap=granted('resume = "ctrl+u"\nundo = "Z"\nfilter = ";"\nenqueue = "ctrl+n"').keymap)
+    async with screen(settings) as it:
+        await it.until_shown("paused: Ctrl+U resumes it")
+        await it.press("semicolon", *"nothing", "enter")
+        await it.until_shown("no queue matches the filter: ; changes it")
+        await it.press("escape", "escape", "enter", "2", "D")
+        await it.until_shown("Z undoes it")
+        await it.press("escape", "escape")
+        here.engine.act("delete", here.ref, here.jobs("ready"))
+        await it.press("enter", "2")
+        await it.until_shown("no job is ready: Ctrl+N enqueues one")
+
+
+def test_textual_finds_nothing_to_object_to_in_a_granted_keymap() -> None:
+    made = granted('workers = "e"\nerrors = "w"\ndelete = "ctrl+d"')
+    app = Cockpit(Settings())
+    assert not app._bindings.copy().apply_keymap(dict(made.keymap)).clashed_bindings
+
+
+@on_screen
+async def test_a_key_that_the_app_bound_later_is_told_once_however_many_keys_are_pressed(
+    url: str, client: Redis
+) -> None:
+    async with screen(Settings(url, keymap={"workers": "W"})) as it:
+        it.app._bindings.key_to_bindings["W"] = [Binding("W", "bell", "bell")]
+        await it.press("j", "k", "j", "k")
+        await it.until_told("W (bell)")
+        assert len([told for told in it.toasts if "W (bell)" in told]) == 1
+        assert len(it.app._notifications) == 1

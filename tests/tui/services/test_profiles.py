@@ -1,0 +1,220 @@
+"""Going over to another Redis while the screen stands, and what the palette takes with an argument."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from redis import Redis
+from screens import Screen, Seeded, on_screen, screen
+from textual.command import CommandPalette
+
+from rqtui.config.resolve import Given, in_force
+from rqtui.config.settings import Settings
+from rqtui.engine.ticker import Lost, Refreshed
+from rqtui.errors import UsageError
+from rqtui.model import Focus
+from rqtui.operations.rate_limit import Brake
+from rqtui.tui.screens.overview import Overview
+from rqtui.tui.services.profiles import openable
+
+
+def written(folder: Path, text: str) -> str:
+    file = folder / "config.toml"
+    file.write_text(text)
+    return str(file)
+
+
+async def command(it: Screen, words: str) -> None:
+    """Types words into the palette, and takes the first that is found."""
+    await it.press("colon")
+    await it.until(lambda: isinstance(it.app.screen, CommandPalette), "the palette")
+    await it.press(f'"{words}')
+    await it.until(lambda: it.text().count(words[-5:]) > 1, "what was typed, and the command that was found")
+    await it.press("enter")
+    await it.until(lambda: not isinstance(it.app.screen, CommandPalette), "the palette closed")
+
+
+async def told(it: Screen, *words: str) -> None:
+    """Waits for a toast with these words, wherever its lines are broken."""
+    await it.until(
+        lambda: any(all(word in toast.replace("\n", "") for word in words) for toast in it.toasts), f"{words} told"
+    )
+
+
+@on_screen
+async def test_the_palette_goes_over_to_another_profile(url: str, client: Redis, tmp_path: Path) -> None:
+    Seeded(client).put("a", "b")
+    config = written(tmp_path, f'[profiles.other]\nurl = "{url}/1"\nbadge = "PROD"\nread_only = true\n')
+    async with screen(Settings(url, config=config)) as it:
+        await it.until_shown("mail")
+        await command(it, "profile other")
+        await told(it, "profile other")
+        await it.until(lambda: it.app.session.snapshot is not None, "a picture of the other")
+        assert it.app.session.settings.url == f"{url}/1"
+        assert it.app.session.settings.badge == "PROD" and it.app.session.is_read_only
+        assert not it.app.session.refs
+        assert isinstance(it.app.navigation.view, Overview)
+        assert "mail" not in it.text()
+
+
+@on_screen
+async def test_a_switch_takes_a_person_from_a_board_to_the_overview_and_stops_the_loops(
+    url: str, client: Redis, tmp_path: Path
+) -> None:
+    Seeded(client).put("a")
+    config = written(tmp_path, f'[profiles.other]\nurl = "{url}/1"\n')
+    async with screen(Settings(url, config=config)) as it:
+        await it.until_shown("mail")
+        loops = list(it.app.session.loops.values())
+        await it.press("enter")
+        await it.press("space")
+        it.app.profiles.go_to_profile("other")
+        await it.until(lambda: len(it.app.screen_stack) == 1 and it.app.session.snapshot is not None, "the overview")
+        await it.until(lambda: not any(loop.is_running for loop in loops), "the loops of before stopped")
+
+
+@on_screen
+async def test_to_and_fro_there_is_one_overview_whatever_was_open_above_it(url: str, client: Redis) -> None:
+    Seeded(client).put("a")
+    async with screen(url) as it:
+        for _ in range(2):
+            await it.until_shown("mail")
+            await it.press("enter", "D")
+            it.app.profiles.go_to_url(f"{url}/1")
+            await it.until(lambda: it.app.session.snapshot is not None, "a picture of the empty one")
+            await it.until_shown("no queues yet")
+            assert it.app.screen_stack == [it.app.navigation.view] and isinstance(it.app.navigation.view, Overview)
+            it.app.profiles.go_to_url(f"{url}/0")
+            await it.until(lambda: it.app.session.snapshot is not None, "a picture of the first one")
+
+
+@on_screen
+async def test_a_profile_that_is_not_there_or_has_no_url_is_a_sentence_and_nothing_changes(
+    url: str, client: Redis, tmp_path: Path
+) -> None:
+    config = written(tmp_path, "[profiles.empty]\nread_only = true\n")
+    async with screen(Settings(url, config=config)) as it:
+        ticker = it.app.session.ticker
+        it.app.profiles.go_to_profile("nowhere")
+        await told(it, "no profile", "nowhere")
+        it.app.profiles.go_to_profile("empty")
+        await told(it, "config.toml:1", "no url")
+        assert it.app.session.ticker is ticker
+
+
+@on_screen
+async def test_a_switch_keeps_the_session_read_only_that_was_begun_so(url: str, client: Redis, tmp_path: Path) -> None:
+    config = written(tmp_path, f'[profiles.other]\nurl = "{url}/1"\n')
+    async with screen(in_force(Given(url, config=config, read_only=True), {}).settings) as it:
+        it.app.profiles.go_to_profile("other")
+        await it.until(lambda: it.app.session.snapshot is not None, "a picture")
+        assert it.app.session.is_read_only
+
+
+@on_screen
+async def test_a_broken_config_opens_the_screen_and_says_file_and_line(url: str, client: Redis, tmp_path: Path) -> None:
+    config = written(tmp_path, "calm = yes\n")
+    async with screen(in_force(Given(url, config=config), {}).settings) as it:
+        await told(it, "config.toml:1", "no TOML")
+        await told(it, "Changes are off")
+        assert it.app.session.is_read_only
+        await it.press("colon")
+        await it.pilot.pause(0.3)
+        assert "unlock" not in it.text()
+
+
+@on_screen
+async def test_words_with_an_argument_work_in_the_palette(url: str, client: Redis) -> None:
+    Seeded(client).put("a", "b")
+    async with screen(url) as it:
+        await it.until_shown("mail")
+        await command(it, "interval 5s")
+        assert it.app.session.ticker.interval_s == 5
+        await command(it, "theme rqtui-light")
+        assert it.app.theme == "rqtui-light"
+        await told(it, 'theme = "rqtui-light"')
+        await command(it, "interval never")
+        await told(it, "interval", "never")
+        await command(it, "queue mail")
+        await it.until_shown("2 ready")
+
+
+@on_screen
+async def test_the_palette_goes_over_to_a_url(url: str, client: Redis) -> None:
+    Seeded(client).put("a")
+    async with screen(url) as it:
+        await it.until_shown("mail")
+        await command(it, f"url {url}/1")
+        await it.until(lambda: it.app.session.settings.url == f"{url}/1", "the other URL")
+        await it.until(lambda: it.app.session.snapshot is not None, "a picture of the other")
+        assert not it.app.session.refs
+
+
+@on_screen
+async def test_a_switch_asks_first_while_a_change_of_many_jobs_runs(url: str, client: Redis, tmp_path: Path) -> None:
+    seeded = Seeded(client)
+    seeded.bury(*(f"j{number}" for number in range(40)))
+    config = written(tmp_path, f'[profiles.other]\nurl = "{url}/1"\n')
+    async with screen(Settings(url, config=config)) as it:
+        await it.until_shown("mail")
+        it.app.changes.drips.start("requeue", [(seeded.ref, seeded.jobs("dead"))], {}, Brake(2.0))
+        await it.until_shown("of 40 · 2/s", "Esc stops")
+        it.app.profiles.go_to_profile("other")
+        await it.until_shown("Leave this Redis", "would stop here")
+        await it.press("n")
+        assert it.app.session.settings.url == url
+        it.app.profiles.go_to_profile("other")
+        await it.until_shown("Leave this Redis")
+        await it.press("y")
+        await it.until(lambda: it.app.session.settings.url == f"{url}/1", "the other Redis")
+        await it.until(lambda: it.app.session.snapshot is not None, "its picture")
+        assert isinstance(it.app.screen, Overview) and not it.app.changes.progress()
+    assert len(seeded.ids("dead")) > 10, "the drip ended with the switch"
+
+
+@on_screen
+async def test_what_the_old_redis_still_answers_is_not_heard(url: str, client: Redis, tmp_path: Path) -> None:
+    Seeded(client).put("a")
+    config = written(tmp_path, f'[profiles.other]\nurl = "{url}/1"\n')
+    async with screen(Settings(url, config=config)) as it:
+        await it.until_shown("mail")
+        old, picture = it.app.session.ticker, it.app.session.snapshot
+        it.app.profiles.go_to_profile("other")
+        assert picture is not None
+        old.post(Refreshed(picture, Focus()))
+        old.post(Lost("gone", 0, 0))
+        await it.until(lambda: it.app.session.snapshot is not None, "a picture of the other")
+        await it.until_refreshed()
+        assert "mail" not in it.text() and it.app.session.lost is None
+
+
+@on_screen
+async def test_a_filter_typed_into_the_palette_holds_on_the_view(url: str, client: Redis) -> None:
+    Seeded(client).put("a")
+    Seeded(client, "other").put("b")
+    async with screen(url) as it:
+        await it.until_shown("mail", "other")
+        await command(it, "filter mail")
+        await it.until(lambda: "other" not in it.text() and "mail" in it.text(), "only what fits")
+
+
+@on_screen
+async def test_a_profile_brings_its_theme_and_its_interval(url: str, client: Redis, tmp_path: Path) -> None:
+    config = written(tmp_path, f'[profiles.other]\nurl = "{url}/1"\ntheme = "rqtui-light"\ninterval = "7s"\n')
+    async with screen(Settings(url, config=config)) as it:
+        it.app.profiles.go_to_profile("other")
+        await it.until(lambda: it.app.session.snapshot is not None, "a picture")
+        assert it.app.theme == "rqtui-light"
+        assert it.app.session.ticker.interval_s == 7
+
+
+def test_what_a_profile_has_wrong_is_left_out_and_told_and_the_command_line_is_refused(tmp_path: Path) -> None:
+    config = written(tmp_path, '[profiles.a]\nurl = "redis://h"\nlayouts = ["nativ"]\ntheme = "nrod"\n')
+    opened = openable(in_force(Given(profile="a", config=config), {}).settings)
+    assert opened.read_only and opened.layouts == () and opened.theme == ""
+    assert any("nativ" in problem for problem in opened.problems)
+    assert any(f"{config}:4" in problem and "nord" in problem for problem in opened.problems)
+    with pytest.raises(UsageError, match="nativ"):
+        openable(in_force(Given("redis://h", layouts=("nativ",)), {"RQTUI_CONFIG": os.devnull}).settings)

@@ -1,0 +1,172 @@
+"""Guard: a read-only screen can be unlocked for a while and locks itself; what a profile denies is not done at all."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from redis import Redis
+from screens import Seeded, on_screen, screen
+from shell import shell
+
+from rqtui.config.settings import Settings
+from rqtui.connection.connect import connect
+from rqtui.engine.engine import Engine
+from rqtui.errors import ReadOnly, Refused
+from rqtui.model import Ref
+from rqtui.operations import undo_files
+from rqtui.systems import registry
+
+
+@on_screen
+async def test_a_read_only_screen_changes_nothing_until_it_is_unlocked(url: str, client: Redis) -> None:
+    here = Seeded(client)
+    here.put("one", "two")
+    async with screen(url, read_only=True) as it:
+        await it.press("enter")
+        await it.until_shown("read-only", "loops off")
+        assert " D " not in it.text()
+        await it.press("D")
+        assert here.ids("ready") == ["one", "two"] and len(it.app.screen_stack) == 2
+        it.app.write_lock.unlock("15m")
+        await it.until_shown("write until ", "D delete")
+        assert "off" in it.text(), "the loops stay off"
+        await it.press("D", "y")
+        await it.until(lambda: here.ids("ready") == ["two"], "the deletion")
+
+
+@on_screen
+async def test_it_locks_itself_when_the_time_is_over_and_stops_the_loops(url: str, client: Redis) -> None:
+    here = Seeded(client)
+    here.put("one")
+    async with screen(url, read_only=True) as it:
+        await it.press("enter")
+        it.app.write_lock.unlock("5m")
+        await it.press("comma")
+        await it.until(lambda: it.app.session.loops["dispatch"].is_running, "the dispatcher")
+        dispatcher = it.app.session.loops["dispatch"]
+        assert not it.app.session.loops["reap"].is_running
+        it.app.write_lock._until_s = time.time()
+        await it.until_shown("read-only")
+        await it.until(lambda: not dispatcher.is_running, "the end of the dispatcher")
+        assert it.app.session.engine is not None
+        with pytest.raises(ReadOnly):
+            it.app.session.engine.act("pause", here.ref)
+        assert it.app.session.loops == {}
+
+
+@on_screen
+async def test_the_palette_unlocks_and_locks(url: str, client: Redis) -> None:
+    Seeded(client).put("one")
+    async with screen(url, read_only=True) as it:
+        names = {command.title for command in it.app.palette.commands()}
+        assert {"unlock 5m", "unlock 15m", "unlock 1h"} <= names and "lock now" not in names
+        await it.press("colon", '"unlock 15m', "enter")
+        await it.until_shown("write until ")
+        await it.press("colon", '"lock now', "enter")
+        await it.until_shown("read-only")
+
+
+@on_screen
+async def test_a_session_that_may_write_can_be_locked_and_unlocked_again(url: str, client: Redis) -> None:
+    here = Seeded(client)
+    here.put("one")
+    async with screen(url) as it:
+        await it.press("enter")
+        await it.until(lambda: it.app.session.loops["dispatch"].is_running, "the dispatcher")
+        it.app.write_lock.lock()
+        await it.until_shown("read-only", "loops off")
+        await it.press("D")
+        assert here.ids("ready") == ["one"] and len(it.app.screen_stack) == 2
+        it.app.write_lock.unlock("1h")
+        await it.until_shown("write until ")
+
+
+@on_screen
+async def test_a_profile_that_is_read_only_for_good_cannot_be_unlocked(url: str, client: Redis) -> None:
+    here = Seeded(client)
+    here.put("one")
+    async with screen(Settings(url, read_only=True, may_unlock=False)) as it:
+        names = {command.title for command in it.app.palette.commands()}
+        assert not any(name.startswith("unlock") for name in names)
+        it.app.write_lock.unlock("5m")
+        await it.until_told("always read-only")
+        assert it.app.session.is_read_only and it.app.session.engine is not None and it.app.session.engine.read_only
+
+
+# -- denied verbs ------------------------------------------------------------------------------------------------
+
+DENIED = (("mail*", ("delete", "purge")), ("native:pay", ("*",)))
+
+
+def engine(client: Redis) -> Engine:
+    return Engine(client, [registry.make("native")], denied=DENIED, profile="prod")
+
+
+@pytest.mark.parametrize(("verb", "queue"), [("delete", "mail"), ("delete", "mail-2"), ("pause", "pay")])
+def test_a_denied_verb_is_refused_with_the_name_of_the_profile(client: Redis, verb: str, queue: str) -> None:
+    here = Seeded(client, queue)
+    here.put("one")
+    ref = Ref("native", queue)
+    with pytest.raises(Refused, match='denied on queues like .* by the profile "prod"'):
+        engine(client).act(verb, ref, here.jobs("ready") if verb == "delete" else ())
+    assert here.ids("ready") == ["one"]
+
+
+def test_a_denied_verb_is_refused_on_a_whole_place_too(client: Redis) -> None:
+    here = Seeded(client)
+    here.put("one")
+    with pytest.raises(Refused, match="denied"):
+        list(engine(client).acts_on_place("delete", here.ref, "ready"))
+    assert here.ids("ready") == ["one"]
+
+
+@pytest.mark.parametrize("form", [{"place": "ready", "limit": 10}, {}])
+def test_who_may_not_delete_may_not_purge_either(client: Redis, form: dict[str, object]) -> None:
+    here = Seeded(client)
+    here.put("one")
+    careful = Engine(client, [registry.make("native")], denied=(("mail", ("delete",)),), profile="prod")
+    with pytest.raises(Refused, match='^purge is denied on queues like "mail" by the profile "prod", as delete is'):
+        careful.act("purge", here.ref, (), form)
+    assert here.ids("ready") == ["one"]
+
+
+def test_what_is_not_named_is_allowed(client: Redis) -> None:
+    here = Seeded(client)
+    here.put("one")
+    assert [one.word for one in engine(client).act("kill", here.ref, here.jobs("ready"))] == ["moved"]
+    assert engine(client).denial("delete", Ref("native", "other")) == ""
+
+
+@on_screen
+async def test_the_key_of_a_denied_verb_is_hidden_on_that_queue_alone(url: str, client: Redis) -> None:
+    Seeded(client, "mail").put("one")
+    Seeded(client, "other").put("one")
+    async with screen(Settings(url, denied=DENIED, profile="prod")) as it:
+        await it.press("enter")
+        await it.until_shown("K kill")
+        assert "D delete" not in it.text()
+        await it.press("escape", "j", "enter")
+        await it.until_shown("D delete")
+
+
+# -- the same from the shell -------------------------------------------------------------------------------------
+
+
+def test_act_refuses_what_a_profile_denies(url: str, client: Redis, tmp_path: Path) -> None:
+    here = Seeded(client)
+    here.put("one")
+    config = tmp_path / "config.toml"
+    config.write_text(f'[profiles.prod]\nurl = "{url}"\n[profiles.prod.deny]\n"mail" = ["delete"]\n')
+    done = shell(url, "--config", str(config), "--profile", "prod", "act", "delete", "mail", "one", "--yes")
+    assert done.code == 1 and 'denied on queues like "mail" by the profile "prod"' in done.err
+    assert here.ids("ready") == ["one"]
+
+
+def test_nothing_is_kept_of_a_change_that_was_refused(url: str, client: Redis, state_folder: Path) -> None:
+    Seeded(client).put("one")
+    with connect(url) as link:
+        assert link.ping()
+    done = shell(url, "--read-only", "act", "delete", "mail", "one", "--yes")
+    assert done.code == 1 and undo_files.names(state_folder / "undo") == []

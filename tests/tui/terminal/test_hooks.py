@@ -1,0 +1,188 @@
+"""Hooks into Textual: all are on here, one switch turns them off, and where Textual differs the screen still works."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import screens
+from differing_textual import DIFFERENCES, differ
+from ptys import in_pty
+from redis import Redis
+from screens import Screen, Seeded, on_screen, screen
+from textual.app import App
+from textual.drivers.linux_driver import LinuxDriver
+from textual.widgets import Static
+
+from rqtui.config.settings import Settings
+from rqtui.tui.app import Cockpit
+from rqtui.tui.terminal import fault, frame_words, hooks, raw_output, screen_text, scroll_length, style_cache
+from rqtui.tui.terminal.hooks import is_on, takes
+from rqtui.tui.widgets.table import Table
+
+
+def _table(app: App[Any]) -> Table:
+    return app.screen.query(Table).first()
+
+
+IS_ON: dict[str, Callable[[App[Any]], bool]] = {
+    "driver": lambda app: app.driver_class is not LinuxDriver,
+    "diff_output": lambda app: "_display" in vars(app),
+    "typeahead": lambda app: "on_event" in vars(app),
+    "fault": lambda app: "_fatal_error" in vars(app),
+    "style_cache": lambda _app: is_on(style_cache.fits),
+    "frame_words": lambda app: is_on(frame_words.fits, _table(app), "border_title"),
+    "scroll_length": lambda app: is_on(scroll_length.fits, _table(app)),
+    "screen_text": lambda app: screen_text.is_readable(app.screen),
+    "raw_output": lambda app: raw_output.writer(app) is not None,
+}
+
+
+async def _is_worked_with(it: Screen, client: Redis) -> set[str]:
+    """A person opens a board, looks at it, deletes a job; gives back the hooks that were on."""
+    mail = Seeded(client)
+    await it.until_shown("mail")
+    await it.press("enter")
+    await it.until_shown("a00", "40")
+    on = {name for name, is_on in IS_ON.items() if is_on(it.app)}
+    await it.press("j", "j", "k", "G")
+    await it.until_shown("a39")
+    await it.press("g", "D", "y")
+    await it.until(lambda: "a00" not in mail.ids("ready"), "the job was deleted")
+    await it.press("j")
+    await it.until(lambda: "a00" not in it.text() and "of 39" in it.text(), "the job is gone from the screen")
+    return on
+
+
+def _forty(client: Redis) -> None:
+    Seeded(client).put(*(f"a{number:02}" for number in range(40)))
+
+
+@pytest.mark.hooks
+@on_screen
+async def test_every_hook_is_on_here(url: str, client: Redis) -> None:
+    _forty(client)
+    async with screen(url) as it:
+        assert await _is_worked_with(it, client) == IS_ON.keys() == DIFFERENCES.keys()
+
+
+@on_screen
+async def test_one_switch_turns_all_of_them_off(url: str, client: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(hooks.SWITCH, "1")
+    _forty(client)
+    async with screen(url) as it:
+        assert await _is_worked_with(it, client) == set()
+
+
+@pytest.mark.hooks
+@pytest.mark.parametrize("hook", DIFFERENCES)
+def test_where_textual_differs_the_screen_works_without_that_hook(
+    hook: str, url: str, client: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _forty(client)
+    differ(hook, monkeypatch)
+    if hook == "screen_text":
+        monkeypatch.setattr(screens, "text_of", lambda app: "\n".join(s.text for s in app.screen._compositor.strips()))
+
+    async def run() -> None:
+        async with screen(url) as it:
+            assert await _is_worked_with(it, client) == IS_ON.keys() - {hook}
+
+    asyncio.run(asyncio.wait_for(run(), 60))
+
+
+@pytest.mark.parametrize("hook", ["driver", "diff_output"])
+def test_where_textual_differs_a_terminal_is_drawn_to_and_read(hook: str, url: str, client: Redis) -> None:
+    _forty(client)
+    with in_pty([sys.executable, "-m", "differing_textual", hook, url], PYTHONPATH="tests/support") as terminal:
+        terminal.until(b"mail")
+        terminal.press(b"\r")
+        terminal.until(b"a05")
+        terminal.press(b"G")
+        terminal.until(b"a39")
+        terminal.press(b"qq")
+        assert terminal.until_ended() == 0
+
+
+@on_screen
+async def test_without_its_lines_the_screen_is_not_offered_for_a_copy(
+    url: str, client: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _forty(client)
+    async with screen(url) as it:
+        await it.until_shown("mail")
+        monkeypatch.setenv(hooks.SWITCH, "1")
+        await it.press("y")
+        await it.until_shown("name of the queue", "the list (1 row)")
+        assert "the screen" not in it.text()
+
+
+@on_screen
+async def test_without_a_way_to_the_terminal_textual_copies(
+    url: str, client: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("TMUX", "STY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(hooks.SWITCH, "1")
+    _forty(client)
+    async with screen(url) as it:
+        await it.press("enter", "y", "i")
+        await it.until_told("sent 1 id (3 bytes) to the terminal")
+        assert it.app.clipboard == "a00"
+
+
+class Faulty(App[None]):
+    """Falls over at once; its driver writes nothing."""
+
+    def on_mount(self) -> None:
+        password = "hunter2"
+        raise RuntimeError(f"a fault of {len(password)}")
+
+
+@pytest.mark.parametrize("is_debug", [False, True])
+def test_without_its_hook_a_fault_tells_no_variable_but_to_who_asks(
+    is_debug: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(hooks.SWITCH, "1")
+    app = Faulty()
+    fault.install(app, str, is_debug)
+    app.run(headless=True)
+    said = capsys.readouterr().err
+    assert app.return_code == 1
+    assert ("hunter2" in said) is is_debug
+    assert (said.split() == fault.SENTENCE.split()) is not is_debug
+
+
+# ── what a hook asks for ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_a_function_takes_is_told_by_names_and_order() -> None:
+    def usual(self: object, one: int, two: int = 2) -> None: ...
+    def open_(*given: object, **named: object) -> None: ...
+
+    assert takes(usual, "one") and takes(usual, "one", "two") and takes(open_) and takes(open_, "one")
+    assert not takes(usual) and not takes(usual, "two", "one") and not takes(usual, "one", "two", "three")
+    assert takes(Static().refresh) and not takes(len, "thing")
+
+
+def test_what_is_not_there_turns_a_hook_off_and_other_faults_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(hooks.SWITCH, raising=False)
+
+    def missing() -> bool:
+        return bool(App.no_such_thing)  # type: ignore[attr-defined]
+
+    def broken() -> bool:
+        raise RuntimeError
+
+    assert not is_on(missing)
+    with pytest.raises(RuntimeError):
+        is_on(broken)
+
+
+def test_an_app_that_was_given_another_driver_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(hooks.SWITCH, raising=False)
+    monkeypatch.setattr(App, "get_driver_class", lambda _self: Static)
+    assert Cockpit(Settings("redis://127.0.0.1:1")).driver_class is Static  # type: ignore[comparison-overlap]

@@ -1,0 +1,178 @@
+"""The first picture: what is not needed for it is imported later; and a repaint sends only what changed."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from families import in_one
+from ptys import in_pty
+from redis import Redis
+from rich.console import Console
+from screens import WIDE, Seeded, on_screen, screen
+from textual._compositor import ChopsUpdate, Compositor
+from textual.app import App
+from textual.css.stylesheet import Stylesheet
+
+from rqtui.tui.terminal.diff_output import PLAIN, Ink, Spans, change
+
+pytestmark = pytest.mark.newest_textual
+
+# The program as it is started; it writes down what is imported with the first picture, and whether garbage was
+# collected at each of the pictures that it has sent.
+TOLD = """
+import gc, json, sys
+from textual.app import App
+told, display = {"collects": []}, App._display
+def _display(self, screen, picture):
+    told.setdefault("modules", sorted(sys.modules))
+    told["collects"].append(gc.isenabled())
+    display(self, screen, picture)
+App._display = _display
+from rqtui.cli.main import main
+main(sys.argv[1:2])
+json.dump(told, open(sys.argv[2], "w"))
+"""
+LATER = (
+    *("redis", "typer", "textual.widgets._text_area"),
+    *(f"rqtui.engine.{name}" for name in ("engine", "filters", "health", "loops")),
+    *(f"rqtui.{name}" for name in ("client.queue", "layout.layout", "scripts.script", "reports.plans", "scenarios")),
+    *(f"rqtui.{name}" for name in ("systems.registry", "systems.by_sight")),
+    *(f"rqtui.operations.{name}" for name in ("rate_limit", "revert", "undo")),
+    *(f"rqtui.tui.screens.{name}" for name in ("board", "job")),
+    *(f"rqtui.tui.widgets.{name}" for name in ("dialogs", "editing", "help", "keypage")),
+    *("rqtui.tui.services.copying", "rqtui.tui.format.copy_formats"),
+)
+
+
+def test_the_first_picture_waits_for_nothing_that_is_needed_later(url: str, client: Redis, tmp_path: Path) -> None:
+    assert [name for name in LATER if find_spec(name) is None] == []
+    Seeded(client).put("first")
+    file = tmp_path / "told.json"
+    with in_pty([sys.executable, "-c", TOLD, url, str(file)]) as terminal:
+        terminal.until(b"mail")
+        terminal.press(b"q")
+        terminal.until_ended()
+    told = json.loads(file.read_text())
+    assert [name for name in LATER if find_spec(name) is None] == [], "there is no such module"
+    assert "rqtui.tui.screens.overview" in told["modules"]
+    assert [name for name in LATER if name in told["modules"]] == []
+    assert not told["collects"][0] and told["collects"][-1]
+
+
+@on_screen
+async def test_the_stylesheet_is_read_once_until_there_are_other_colours(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reread: list[str] = []
+    reparse = Stylesheet.reparse
+    monkeypatch.setattr(Stylesheet, "reparse", lambda self: (reread.append("again"), reparse(self)))
+    async with screen(url) as it:
+        await it.until_refreshed()
+        assert reread == []
+        assert it.app.screen.styles.background.hex.lower() == "#15171c"
+        it.app.theme = "rqtui-light"
+        await it.until(lambda: it.app.screen.styles.background.hex.lower() == "#f7f7f5", "a light ground")
+
+
+Cells = dict[tuple[int, int], tuple[str, frozenset[str]]]
+
+
+def drawn(sent: str) -> Cells:
+    """What a terminal shows of it: (line, column) -> the sign and its style."""
+    cells: Cells = {}
+    line = column = 0
+    style: dict[str, str] = {}
+    for codes, kind, sign in re.findall(r"\x1b\[([\d;]*)([Hm])|(.)", sent, re.DOTALL):
+        if kind == "H":
+            line, column = (int(each) for each in codes.split(";"))
+        elif kind == "m":
+            _take(style, codes.split(";"))
+        elif sign != "\n":
+            cells[line, column] = (sign, frozenset(style.items()))
+            column += 1
+    return cells
+
+
+def _take(style: dict[str, str], codes: list[str]) -> None:
+    while codes:
+        code = codes.pop(0)
+        if code in ("", "0"):
+            style.clear()
+        elif code in ("38", "48"):
+            number = 4 if codes[0] == "2" else 2
+            style[code] = ";".join(codes[:number])
+            del codes[:number]
+        else:
+            style[code] = "on"
+
+
+@on_screen
+async def test_a_repaint_shows_the_same_as_textual_would_and_sends_less(
+    url: str, client: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seeded = Seeded(client)
+    seeded.put(*(f"job{number:02}" for number in range(30)))
+    updates: list[ChopsUpdate] = []
+    render = Compositor.render_partial_update
+
+    def noted(self: Compositor) -> ChopsUpdate | None:
+        update = render(self)
+        updates.extend([update] if update else [])
+        return update
+
+    monkeypatch.setattr(Compositor, "render_partial_update", noted)
+    async with screen(url, WIDE) as it:
+        await it.press("enter", "j", "j", "space", "k")
+        seeded.reserve(3)
+        await it.until_refreshed()
+        seeded.bury("dies")
+        await it.until_refreshed()
+        await it.press("2", "3", "1")
+    console = Console(color_system="truecolor", force_terminal=True)
+    ours = textuals = 0
+    assert len(updates) > 5
+    for update in updates:
+        mine, usual = Spans.of(update).render_segments(console), update.render_segments(console)
+        within = {(y + 1, x + 1) for y, first, last in update.spans for x in range(first, last)}
+        cells = drawn(mine)
+        assert cells.keys() == within
+        assert cells == {at: cell for at, cell in drawn(usual).items() if at in within}
+        assert mine.endswith("\x1b[0m")
+        ours, textuals = ours + len(mine), textuals + len(usual)
+    assert ours < 0.7 * textuals
+
+
+@in_one(
+    ("before", "now", "codes"),
+    [
+        (PLAIN, PLAIN, ""),
+        (PLAIN, Ink("1", "31", "40"), "\x1b[1;31;40m"),
+        (Ink("", "31", "40"), Ink("", "32", "40"), "\x1b[32m"),
+        (Ink("", "31", "40"), Ink("1", "31", "40"), "\x1b[1m"),
+        (Ink("1", "31", "40"), Ink("", "31", "40"), "\x1b[0;31;40m"),
+        (Ink("1", "31", "40"), Ink("1;4", "31", "40"), "\x1b[0;1;4;31;40m"),
+        (Ink("", "31", "40"), Ink("", "", "40"), "\x1b[0;40m"),
+        (Ink("1", "31", "40"), PLAIN, "\x1b[0m"),
+    ],
+)
+def test_of_a_style_only_what_differs_is_sent_and_what_is_taken_back_by_a_reset(
+    before: Ink, now: Ink, codes: str
+) -> None:
+    assert change(before, now) == codes
+
+
+@pytest.mark.hooks
+@on_screen
+async def test_what_the_app_sends_goes_through_the_spans(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[str] = []
+    shown = App._display
+    monkeypatch.setattr(App, "_display", lambda *given: (sent.append(type(given[2]).__name__), shown(*given)))
+    async with screen(url) as it:
+        await it.press("N", "escape")
+        await it.until_refreshed()
+    assert "Spans" in sent and "ChopsUpdate" not in sent

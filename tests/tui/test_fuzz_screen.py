@@ -1,0 +1,259 @@
+"""Thousands of hostile bodies: no control byte of data reaches the terminal, wherever data is shown, and no row breaks.
+
+All of them go through the functions that every place of the screen draws with; some hundreds through whole screens,
+whose painted cells are judged, through a real terminal's bytes, and through what the command line prints.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from typing import Any
+
+import keyspace
+import pytest
+from hostile import body, commands, harm, id, text
+from ptys import in_pty
+from redis import Redis
+from rich.cells import cell_len
+from screens import NARROW, VIEW_KEYS, WIDE, judge, on_screen, screen
+from shell import shell
+
+from rqtui.client.queue import Queue
+from rqtui.model import Attempt, Job, State
+from rqtui.text import formats
+from rqtui.text.body import body_view
+from rqtui.text.sanitise import safe, safe_lines
+from rqtui.tui.format import copy_formats
+from rqtui.tui.format.rows import Column, Row
+from rqtui.tui.screens import registry
+from rqtui.tui.terminal.ascii_filter import ascii_of
+
+MANY = pytest.mark.parametrize("many", [1_000, pytest.param(10_000, marks=pytest.mark.matrix)])
+SHOWN = 240  # that are put into a real queue
+
+
+@MANY
+def test_thousands_of_bodies_are_shown_without_a_control_byte(many: int) -> None:
+    source = random.Random(1)
+    for number in range(many):
+        raw = body(source)
+        shown = body_view(raw, 4096).text
+        assert not harm(shown), (number, raw, harm(shown))
+
+
+@MANY
+def test_thousands_of_names_and_errors_keep_to_their_cells(many: int) -> None:
+    source = random.Random(2)
+    columns = [Column("a", "a"), Column("b", "b")]
+    for number in range(many):
+        raw = text(source)
+        width = source.randint(1, 40)
+        line = safe(raw)
+        for shown in (line, formats.fit(line, width), formats.job_id(raw, width), formats.elide_middle(line, width)):
+            assert not harm(shown, ""), (number, raw, shown)
+        assert cell_len(formats.fit(line, width)) == width, (number, raw)
+        assert cell_len(formats.job_id(raw, width)) <= width, (number, raw)
+        assert all(not harm(each, "") and cell_len(each) <= width for each in formats.wrap(line, width)), (number, raw)
+        assert all(not harm(each, "") for each in safe_lines(raw)), (number, raw)
+        assert safe(raw, ascii_only=True) == safe(safe(raw, ascii_only=True), ascii_only=True)
+        tsv = copy_formats.rows(columns, [Row(b"1", (raw, raw))]).data.decode()
+        assert not harm(tsv, "\n\t") and tsv.count("\n") == 1 and tsv.count("\t") == 2, (number, raw)
+        assert harm(ascii_of(line), "") == "" and ascii_of(line).isascii(), (number, raw)
+
+
+@MANY
+def test_copies_of_many_jobs_are_ascii_where_a_shell_or_a_reader_meets_them(many: int) -> None:
+    from rqtui.systems import registry as layouts
+
+    source = random.Random(3)
+    where = copy_formats.Source(layouts.make("native"), "mail", "redis://localhost")
+    for number in range(many // 10):
+        raw = body(source)
+        attempt = Attempt(0, 1, text(source, 2), text(source, 2))
+        job = Job(
+            id(source, number), "mail", "native", "dead", State.DEAD, b"", body=raw, body_bytes=len(raw),
+            error=text(source, 2), worker=text(source, 2), history=(attempt,),
+        )  # fmt: skip
+        document = copy_formats.as_json([job], where)
+        assert document.isascii() and json.loads(document)["body"]["bytes"] == len(raw)
+        assert not harm(copy_formats.ids([job], where).decode())
+        assert not harm(copy_formats.redis_cli([job], where).decode(), "")
+        python = copy_formats.python([job], where).decode()
+        assert python.isascii() and compile(python, "copied", "exec")
+
+
+# ── whole screens ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+PLANTED: keyspace.Keyspace = {}  # what the first test of this process has put there
+
+
+@pytest.fixture
+def hostile_queue(client: Redis, url: str) -> Queue:
+    """A queue of hostile jobs in every place, with hostile errors and workers."""
+    queue = Queue("[red]q\u0301日", url)
+    if not PLANTED:
+        _fill(queue)
+        PLANTED.update(keyspace.dump(client))
+    else:
+        keyspace.plant(client, PLANTED)
+    return queue
+
+
+def _fill(queue: Queue) -> None:
+    source = random.Random(4)
+    for number in range(SHOWN):
+        name = "".join(letter for letter in text(source, 2) if letter.isprintable())[:40]
+        options: dict[str, Any] = {"delay": "1h"} if number % 5 == 0 else {}
+        queue.put(body(source), id=id(source, number), name=name, **options)
+    for number in range(SHOWN // 3):
+        (job,) = queue.reserve(1, worker=_worker(source))
+        if number % 4 == 0:
+            job.ack(keep="1h")
+        elif number % 4 == 1:
+            job.reject(text(source), final=True)
+        elif number % 4 == 2:
+            job.reject(text(source), delay="1h")
+
+
+def _worker(source: random.Random) -> str:
+    made = "".join(letter for letter in text(source, 2) if ord(letter) >= 0x20 and letter != "\x7f")
+    return made.encode()[:60].decode("utf-8", "ignore") or "w"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "size",
+    [pytest.param(NARROW, id="80x24"), pytest.param(WIDE, id="160x45", marks=pytest.mark.long)],
+)
+def test_hundreds_of_hostile_jobs_on_every_page_of_the_board(
+    url: str, hostile_queue: Queue, size: tuple[int, int]
+) -> None:
+    @on_screen
+    async def run() -> None:
+        async with screen(url, size, read_only=True) as it:
+            await it.until_shown("[red]q")
+            judge(it)
+            await it.press("enter")
+            for place in "12345":
+                await it.press(place)
+                await it.until_refreshed()
+                judge(it)
+                for _ in range(4):
+                    await it.press("pagedown")
+                    await it.pilot.pause()
+                    judge(it)
+            await it.press("2", "g")
+            for _ in range(12):
+                await it.press("enter")
+                judge(it)
+                await it.press("c")
+                judge(it)
+                await it.press("escape", "j")
+            await it.press("y")
+            judge(it)
+            await it.press("t")
+            await it.until_told("sent 1 row")
+            judge(it)
+
+    run()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", registry.VIEWS)
+def test_hostile_names_on_every_side_view(url: str, hostile_queue: Queue, name: str) -> None:
+    @on_screen
+    async def run() -> None:
+        for size in (NARROW, WIDE):
+            async with screen(url, size, read_only=True) as it:
+                await it.until_shown("[red]q")
+                await it.press(VIEW_KEYS[name])
+                await it.until(lambda: it.app.navigation.view is not None and name == it.app.navigation.view.NAME)
+                await it.until_refreshed()
+                await it.until_refreshed()
+                judge(it)
+                for key in ("j", "j", "enter"):
+                    await it.press(key)
+                    await it.pilot.pause()
+                    judge(it)
+
+    run()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rows", [2, pytest.param(8, marks=pytest.mark.matrix)])
+@pytest.mark.parametrize("change", ["D", "K", "C", "N"])
+def test_hostile_names_in_questions_and_toasts(url: str, hostile_queue: Queue, change: str, rows: int) -> None:
+    @on_screen
+    async def run() -> None:
+        async with screen(url, NARROW) as it:
+            await it.until_shown("[red]q")
+            await it.press("enter")
+            await it.until_refreshed()
+            for _ in range(rows):
+                await it.press(change)
+                await it.pilot.pause()
+                judge(it)
+                if change in "DK":
+                    await it.press("tab", "tab", "y")
+                    await it.pilot.pause(0.1)
+                    judge(it)
+                await it.press("escape", "escape") if it.app.screen is not it.app.navigation.view else None
+                if it.app.navigation.view is not None and it.app.navigation.view.NAME == "overview":
+                    await it.press("enter")
+                await it.press("j")
+
+    run()
+
+
+@pytest.mark.slow
+@pytest.mark.real_terminal
+def test_no_control_byte_of_hundreds_of_jobs_is_in_what_the_terminal_gets(url: str, hostile_queue: Queue) -> None:
+    with in_pty([sys.executable, "-m", "rqtui", "--read-only", url], 160, 45) as terminal:
+        terminal.until(b"[red]q")
+        for key in (
+            b"\r",
+            b"5",
+            b"2",
+            b"\x1b[6~",
+            b"\x1b[6~",
+            b"\r",
+            b"q",
+            b"j",
+            b"\r",
+            b"q",
+            b"1",
+            b"3",
+            b"\r",
+            b"c",
+            b"q",
+        ):
+            terminal.press(key)
+            terminal.read(0.3)
+        shown = terminal.output
+        terminal.press(b"qq")
+        terminal.until_ended()
+    assert b"hunter2" not in shown
+    assert commands(shown) == b"", commands(shown)
+    assert b"\x1b]0;" not in shown and b"\x1b]52;" not in shown
+
+
+# ── the command line ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.slow
+def test_no_control_byte_is_printed_by_a_command(url: str, hostile_queue: Queue) -> None:
+    name = hostile_queue.name
+    lines = [["snapshot"], ["health"], ["check", name]]
+    lines += [["jobs", name, place, "--limit", "100"] for place in ("scheduled", "ready", "reserved", "done", "dead")]
+    listed = shell(url, "jobs", name, "ready", "--json").json["jobs"][:20]
+    ids = [f"base64:{row['id']}" if row.get("id_encoding") else row["id"] for row in listed]
+    lines += [["show", name, "--", each] for each in ids]
+    for words in lines:
+        for as_json in ((), ("--json",)):
+            ran = shell(url, words[0], *as_json, *words[1:])
+            assert not harm(ran.out), (words, harm(ran.out))
+            assert not harm(ran.err), (words, harm(ran.err))
+            assert ran.out or ran.err, words

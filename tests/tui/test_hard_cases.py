@@ -1,0 +1,269 @@
+"""The hard cases of the screen, one by one; what needs a file of its own is named where it stands.
+
+No connection at the start: also services/test_connection_lost.py. A link that stalls or drops:
+services/test_slow_link.py. Hostile bodies in bulk: test_fuzz_screen.py. Sizes, themes, signals:
+test_sizes_and_colours.py. Calm and ASCII: services/test_calm.py. Copies: services/test_copying.py.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+import pytest
+from proxy import Proxy
+from ptys import in_pty
+from redis import Redis
+from screens import NARROW, VIEW_KEYS, WIDE, Seeded, judge, on_screen, screen
+
+from rqtui.client.queue import Queue
+from rqtui.text.body import MASK
+from rqtui.tui.screens import registry
+
+NOT_ON_A_TICK = ("KEYS", "SCAN", "SMEMBERS", "HGETALL", "LRANGE", "ZRANGE")
+
+
+@pytest.fixture
+def seeded(client: Redis) -> Seeded:
+    return Seeded(client)
+
+
+@pytest.fixture
+def restricted(client: Redis, url: str) -> Iterator[str]:
+    """The URL of a user without INFO, SLOWLOG, CONFIG, SCAN, HELLO and CLIENT."""
+    denied = ["-info", "-slowlog", "-config", "-scan", "-hello", "-client", "-memory", "-latency"]
+    client.execute_command("ACL", "SETUSER", "narrow", "on", ">sesame", "~*", "&*", "+@all", *denied)
+    yield url.replace("://", "://narrow:sesame@")
+    client.execute_command("ACL", "DELUSER", "narrow")
+
+
+# ── ten million jobs, a thousand queues ──────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.slow
+@on_screen
+async def test_a_thousand_queues_cost_one_bounded_round_trip_a_tick(url: str, client: Redis) -> None:
+    pipe = client.pipeline(transaction=False)
+    for number in range(1000):
+        pipe.hset(f"rqtui:{{q{number:04}}}:meta", mapping={"version": 1, "seq": 1})
+        pipe.zadd(f"rqtui:{{q{number:04}}}:ready", {"a": 1})
+        pipe.sadd("rqtui:queues", f"q{number:04}")
+    pipe.execute()
+    with Proxy(url) as proxy:
+        async with screen(proxy.url, WIDE, read_only=True) as it:
+            await it.until_shown("1 000 queues")
+            await it.until_refreshed()
+            first = len(proxy.requests)
+            for _ in range(4):
+                await it.until_refreshed()
+            asked = proxy.requests[first:]
+            assert it.app.session.snapshot is not None and it.app.session.snapshot.cost.trips == 1
+            assert len(asked) <= 5 * 250, f"{len(asked)} commands in four pictures"
+            assert not [name for name in asked if name in NOT_ON_A_TICK]
+            judge(it)
+            await it.press("G")
+            await it.until_refreshed()
+            judge(it)
+
+
+@pytest.mark.slow
+@on_screen
+async def test_a_place_of_a_hundred_thousand_is_counted_exactly_and_paged(url: str, client: Redis) -> None:
+    Queue("mail", url).put_many([{"body": {}, "id": f"j{number:06}"} for number in range(100_000)])
+    async with screen(url, NARROW, read_only=True) as it:
+        await it.press("enter")
+        await it.until_shown("of 100 000")
+        await it.press("G")
+        await it.until_shown("j099999", "-100000 of 100 000")
+        assert it.app.session.snapshot is not None and it.app.session.snapshot.cost.trips == 1
+
+
+# ── hostile and broken bodies ────────────────────────────────────────────────────────────────────────────────
+
+
+@on_screen
+async def test_a_secret_is_masked_until_it_is_revealed_and_changes_work_on_the_raw_bytes(
+    url: str, seeded: Seeded
+) -> None:
+    raw = b'{"password": "hunter2", "n": 1.0, "z": 1, "z": 2}'
+    seeded.put("a1", body=raw)
+    async with screen(url, WIDE) as it:
+        await it.press("enter", "enter")
+        await it.until_shown(MASK)
+        assert "hunter2" not in it.text()
+        await it.press("c")
+        await it.until_shown("hunter2")
+        await it.press("escape", "D", "y")
+        await it.until_told("delete: deleted")
+        await it.press("z")
+        await it.until(lambda: seeded.ids("ready") == ["a1"], "it is back")
+        job = seeded.job("a1")
+        assert job is not None and job.body == raw
+
+
+@on_screen
+async def test_a_body_of_30_mb_is_told_by_its_length_and_never_fetched_on_a_tick(url: str, client: Redis) -> None:
+    Queue("mail", url).put(b'"' + b"x" * (30 << 20) + b'"', id="big")
+    Queue("mail", url).put(b"{}", id="small")
+    async with screen(url, NARROW, read_only=True) as it:
+        await it.press("enter")
+        await it.until_shown("big", "small")
+        await it.press("enter")
+        await it.until_shown("30 MB")
+        assert it.app.session.snapshot is not None
+        job = it.app.session.snapshot.job
+        assert job is not None and job.body_bytes == (30 << 20) + 2 and len(job.body or b"") <= 65536
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"a": NaN, "b": -Infinity}',
+        b"[" * 5000 + b"]" * 5000,
+        b"\x00\x01\x02",
+        b"\xff\xfe",
+        b"",
+        b'{"a":1e999}',
+        b"\x91",
+    ],
+    ids=["NaN", "deep", "NUL", "no UTF-8", "empty", "1e999", "msgpack cut short"],
+)
+def test_no_undecodable_body_breaks_a_page(url: str, client: Redis, body: bytes) -> None:
+    Queue("mail", url).put(body, id="odd")
+    Queue("mail", url).put(b"{}", id="even")
+
+    @on_screen
+    async def run() -> None:
+        async with screen(url, WIDE, read_only=True) as it:
+            await it.press("enter")
+            await it.until_shown("odd", "even")
+            judge(it)
+            await it.press("enter")
+            await it.until_shown(" body ")
+            judge(it)
+
+    run()
+
+
+@on_screen
+async def test_a_record_that_cannot_be_read_is_a_row_with_its_problem(url: str, seeded: Seeded) -> None:
+    seeded.put("a1", "a2")
+    seeded.client.hset("rqtui:{mail}:jobs", "a1", b"\xff no record")
+    async with screen(url, WIDE) as it:
+        await it.press("enter")
+        await it.until_shown("a1", "a2")
+        judge(it)
+        await it.press("enter")
+        await it.pilot.pause()
+        judge(it)
+
+
+# ── restricted servers ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@on_screen
+async def test_a_user_without_info_slowlog_config_scan_and_hello_can_work(
+    url: str, restricted: str, seeded: Seeded
+) -> None:
+    seeded.put("a1", "a2")
+    async with screen(restricted, NARROW) as it:
+        await it.until_shown("mail", "write")
+        await it.press("enter")
+        await it.until_shown("a1", "a2")
+        await it.press("D", "y")
+        await it.until_told("delete: deleted")
+        assert seeded.ids("ready") == ["a2"]
+        assert "sesame" not in it.text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", registry.VIEWS)
+def test_a_view_whose_command_is_denied_says_so_and_the_rest_works(
+    url: str, restricted: str, seeded: Seeded, name: str
+) -> None:
+    seeded.put("a1")
+
+    @on_screen
+    async def run() -> None:
+        async with screen(restricted, WIDE) as it:
+            await it.until_shown("mail")
+            await it.press(VIEW_KEYS[name])
+            await it.until(lambda: it.app.navigation.view is not None and name == it.app.navigation.view.NAME)
+            await it.until_refreshed()
+            if name == "redis":
+                await it.until(
+                    lambda: "INFO" in it.text().upper() and "SLOWLOG" in it.text().upper(), "what is missing"
+                )
+            judge(it)
+            assert it.app.session.lost is None
+            await it.press("escape")
+            await it.until_shown("mail")
+
+    run()
+
+
+# ── the cost meter ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+@on_screen
+async def test_the_header_tells_what_a_picture_costs(url: str, seeded: Seeded) -> None:
+    seeded.put("a1")
+    async with screen(url, WIDE) as it:
+        await it.until_shown("mail")
+        await it.until(
+            lambda: any(word in it.text().splitlines()[0] for word in ("calls", "call ", "cmds")), "the cost"
+        )
+        assert " ms" in it.text().splitlines()[0]
+
+
+@on_screen
+async def test_a_picture_that_takes_long_comes_less_often_by_itself(url: str, seeded: Seeded) -> None:
+    seeded.put("a1")
+    with Proxy(url, latency_s=0.05) as proxy:  # 100 ms a round trip: a tenth of a second, asked for every quarter
+        async with screen(proxy.url, NARROW, read_only=True) as it:
+            await it.until_refreshed()
+            taken = []
+            for _ in range(3):
+                await it.until_refreshed()
+                assert it.app.session.snapshot is not None
+                taken.append(it.app.session.snapshot.taken_ms)
+            gaps = [after - before for before, after in zip(taken, taken[1:], strict=False)]
+            assert min(gaps) >= 900, gaps
+
+
+# ── bad input ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.real_terminal
+def test_pasted_text_full_of_capitals_triggers_no_verb(url: str, seeded: Seeded) -> None:
+    seeded.put("a1", "a2")
+    with in_pty([sys.executable, "-m", "rqtui", url]) as terminal:
+        terminal.until(b"mail")
+        terminal.press(b"\r")
+        terminal.until(b"a2")
+        terminal.press(b"\x1b[200~DyKyRyNPyAyz,.\r\x1b[201~")
+        terminal.read(0.5)
+        terminal.press(b"?")
+        terminal.until(b"Esc closes")
+        assert b"cancel" not in terminal.output and b"deleted" not in terminal.output
+        terminal.press(b"\x1b")
+        terminal.read(0.3)
+        terminal.press(b"qq")
+        terminal.until_ended()
+    assert seeded.ids("ready") == ["a1", "a2"]
+    assert not seeded.client.hget("rqtui:{mail}:meta", "paused")
+
+
+@on_screen
+async def test_keys_of_a_queue_that_vanish_under_its_board_leave_a_sentence(url: str, seeded: Seeded) -> None:
+    seeded.put("a1", "a2")
+    async with screen(url, NARROW) as it:
+        await it.press("enter", "space")
+        await it.until_shown("1 marked")
+        seeded.client.delete(*seeded.client.keys("rqtui:{mail}:*"))
+        await it.until(lambda: "ready ·" in it.text(), "it is empty")
+        judge(it)
+        await it.press("D", "y")
+        await it.until_told("delete: no such job")
+        judge(it)
+        assert seeded.client.keys("rqtui:{mail}:*") in ([], [b"rqtui:{mail}:meta"])

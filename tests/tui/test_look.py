@@ -1,0 +1,131 @@
+"""The look that holds on every view: the keys that stand below, ASCII where it is asked for, the accent."""
+
+from __future__ import annotations
+
+import pytest
+from redis import Redis
+from screens import NARROW, WIDE, Screen, Seeded, on_screen, screen
+
+from rqtui.config.settings import Settings
+from rqtui.tui.screens.loops import Loops
+from rqtui.tui.screens.registry import VIEWS
+
+KEYS = {"workers": "w", "kinds": "b", "errors": "e", "events": "f", "metrics": "m", "loops": "t", "redis": "i"}
+KEYS["operations"] = "o"
+
+
+def below(it: Screen) -> str:
+    """The footer."""
+    return it.text().splitlines()[-1]
+
+
+def planted(client: Redis) -> Seeded:
+    """A queue with a job in every place; one id and one error are no ASCII."""
+    seeded = Seeded(client)
+    seeded.put("first", "second", "third", "café-日本")
+    seeded.put("later", delay_ms=90_000)
+    seeded.bury("d1")
+    seeded.reserve()
+    return seeded
+
+
+def test_every_view_has_its_key_here() -> None:
+    assert set(KEYS) == set(VIEWS)
+
+
+@on_screen
+async def test_at_80_columns_the_verbs_of_the_row_come_first_then_filter_and_mark(url: str, client: Redis) -> None:
+    planted(client)
+    async with screen(url, NARROW) as it:
+        await it.press("enter", "2")
+        await it.until_shown("second")
+        await it.until(lambda: below(it).startswith(" K kill  D delete  T reschedule  / filter  ␣ mark"), "its keys")
+        assert ": palette  ? keys" in below(it)
+
+
+@on_screen
+async def test_undo_stands_below_while_there_is_something_to_undo(url: str, client: Redis) -> None:
+    planted(client)
+    async with screen(url, NARROW) as it:
+        await it.press("enter", "2")
+        await it.until_shown("second")
+        assert "z undo" not in below(it)
+        await it.press("D", "y")
+        await it.until(lambda: "z undo  : palette  ? keys" in below(it), "undo below")
+        assert "/ filter  ␣ mark" in below(it)
+        await it.press("z")
+        await it.until(lambda: "z undo" not in below(it), "nothing left to undo")
+
+
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [("loops", ", dispatcher  . reaper  < step  > step"), ("metrics", "r refresh"), ("redis", "r refresh")],
+)
+def test_a_side_view_names_its_own_keys_first_and_no_verb_that_does_nothing(
+    url: str, client: Redis, name: str, first: str
+) -> None:
+    planted(client)
+
+    @on_screen
+    async def look() -> None:
+        async with screen(url, WIDE) as it:
+            await it.press(KEYS[name])
+            await it.until(lambda: below(it).startswith(f" {first}"), "its keys")
+            assert not [words for words in ("A ack", "D delete", "E extend", "H lease", "U pull") if words in below(it)]
+
+    look()
+
+
+@on_screen
+async def test_a_read_only_screen_offers_no_key_of_the_loops(url: str, client: Redis) -> None:
+    planted(client)
+    async with screen(url, NARROW, read_only=True) as it:
+        await it.press("t")
+        await it.until_shown("The loops are off")
+        assert "dispatcher" not in below(it) and "step" not in below(it)
+
+
+@on_screen
+async def test_at_80_columns_a_name_of_fifteen_letters_is_whole(url: str, client: Redis) -> None:
+    Seeded(client, "billing.refunds").put("a1")
+    async with screen(url, NARROW) as it:
+        await it.until_shown("billing.refunds")
+
+
+@pytest.mark.parametrize("size", [NARROW, WIDE], ids=["80x24", "160x45"])
+@pytest.mark.parametrize("name", KEYS)
+def test_with_ascii_every_side_view_is_ascii(url: str, client: Redis, name: str, size: tuple[int, int]) -> None:
+    planted(client)
+
+    @on_screen
+    async def look() -> None:
+        async with screen(Settings(url, is_ascii=True), size) as it:
+            await it.press(KEYS[name])
+            await it.until(
+                lambda: it.app.navigation.view is not None and name == it.app.navigation.view.NAME, "the view"
+            )
+            await it.until_refreshed()
+            text = it.text()
+            assert text.isascii(), sorted({letter for letter in text if not letter.isascii()})
+            assert "+-" in text
+
+    look()
+
+
+@on_screen
+async def test_the_accent_is_for_keys_and_the_cursor_not_for_the_names_of_loops(url: str, client: Redis) -> None:
+    planted(client)
+    async with screen(url, WIDE) as it:
+        await it.press("t")
+        await it.until_shown("nothing late", "later")
+        accent = it.app.get_css_variables()["accented"].lower()
+        view = it.app.navigation.view
+        assert isinstance(view, Loops)
+        strips = view._compositor.render_strips()
+        hues = {
+            piece.style.color.name.lower()
+            for line in strips
+            for piece in line
+            if piece.text.strip() == "dispatch" and piece.style and piece.style.color
+        }
+        assert hues and accent not in hues

@@ -1,0 +1,110 @@
+"""Queues whose names are no UTF-8 on the screen: every view, every key, and nothing that a terminal could not write."""
+
+from __future__ import annotations
+
+import pytest
+from named_worlds import NAMES, SYSTEMS, Named, can_have, plant_queue, queue_of, text
+from redis import Redis
+from screens import NARROW, VIEW_KEYS, WIDE, Screen, Seeded, judge, on_screen, screen
+
+from rqtui.config.settings import Settings
+from rqtui.text.sanitise import safe
+from rqtui.tui.screens import registry
+from rqtui.tui.services.copying import Copying
+
+SOME = NAMES[:2] + NAMES[5:8]
+every_system = pytest.mark.parametrize("system", SYSTEMS, ids=str)
+
+
+def planted(client: Redis, system: Named) -> tuple[str, ...]:
+    """Queues of such names, as many as one screen can be told of, and one of ours; the layouts that see them."""
+    Seeded(client).put("one")
+    able = [name for name in SOME if can_have(system, name)]
+    for name in able if system.is_seen else able[:1]:
+        plant_queue(client, system, name)
+    return ("native", *dict.fromkeys(system.spec(name) for name in (able if system.is_seen else able[:1])))
+
+
+async def look_at(it: Screen, *keys: str) -> None:
+    for key in keys:
+        await it.press(key)
+        await it.pilot.pause()
+        judge(it)
+
+
+@every_system
+def test_every_view_and_key_takes_such_a_queue(url: str, client: Redis, system: Named) -> None:
+    layouts = planted(client, system)
+
+    @on_screen
+    async def run() -> None:
+        async with screen(url, WIDE, layouts=layouts) as it:
+            await it.until_shown("mail", safe(queue_of(system, SOME[0])))
+            judge(it)
+            await look_at(it, "s", "s", '"', '"', "p", "p", "/", "escape", "y", "escape")
+            await it.press("/", '"\\x9b', "enter")
+            await it.until_shown(safe(queue_of(system, SOME[0])))
+            await look_at(it, "g", "enter", "1", "2", "3", "P", "y", "P", "y", "j", "enter", "c", "escape", "escape")
+            await look_at(it, "*", "D", "escape", "escape", "N", "escape", ":", "escape", "y", "n", "escape")
+            await look_at(it, "2", "g", "D", "y")
+            await it.pilot.pause(0.3)
+            judge(it)
+            await look_at(it, "z", "y", "y", "o", "escape", "question_mark", "escape")
+            assert it.app.session.failed is None and it.app.session.lost is None
+
+    run()
+
+
+@pytest.mark.parametrize("name", registry.VIEWS)
+def test_every_side_view_shows_such_queues(url: str, client: Redis, name: str) -> None:
+    for system in SYSTEMS:
+        if system.is_seen:
+            for each in NAMES:
+                plant_queue(client, system, each)
+    Seeded(client).put("one")
+
+    @on_screen
+    async def run() -> None:
+        async with screen(url, NARROW) as it:
+            await it.until(lambda: len(it.app.session.refs) > 2 * len(NAMES))
+            judge(it)
+            await it.press(VIEW_KEYS[name])
+            await it.until(lambda: it.app.navigation.view is not None and name == it.app.navigation.view.NAME)
+            await it.until_refreshed()
+            await look_at(it, "j", "j", "c", "escape", "enter", "escape")
+            assert it.app.session.failed is None
+
+    run()
+
+
+@on_screen
+async def test_such_a_queue_is_chosen_in_the_palette_and_confirmed_by_the_name_that_is_shown(
+    url: str, client: Redis
+) -> None:
+    client.lpush(b"\x9b", "a", "b")
+    client.sadd(b"\x9b:done", "c")
+    async with screen(Settings(url, ("safe_pop",), is_guarded=True)) as it:
+        await it.until_shown("\\x9b")
+        await it.press(":", '"queue \\x9b', "enter")
+        await it.until(lambda: it.app.navigation.view is not None and it.app.navigation.view.NAME == "board")
+        await it.press("*", "D")
+        await it.until_shown("type \\x9b")
+        it.app.screen.query_one("#guard-word").focus()
+        await it.press('"\\x9b', "enter", "enter")
+        await it.until(lambda: client.llen(b"\x9b") == 0)
+        assert text(b"\x9b") == it.app.session.changes[-1].queue
+
+
+@on_screen
+async def test_what_is_copied_of_such_a_queue_is_its_bytes(
+    url: str, client: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.lpush(b"\x9b", "a")
+    client.sadd(b"\x9b:done", "c")
+    sent: list[bytes] = []
+    monkeypatch.setattr(Copying, "_hand_over", lambda _self, copied: sent.append(copied.data))
+    async with screen(url, layouts=("safe_pop",)) as it:
+        await it.until_shown("\\x9b")
+        await it.press("y", "i")
+        await it.until(lambda: sent)
+        assert sent == [b"\x9b"]

@@ -1,0 +1,705 @@
+"""The screen, by the keys a person presses, on a real Redis: each test asserts what stands in Redis afterwards."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+from proxy import Proxy
+from redis import Redis
+from screens import NARROW, WIDE, Seeded, on_screen, screen
+from textual.widgets import Input, TextArea
+
+from rqtui.client.queue import Queue
+from rqtui.scripts.script import load
+from rqtui.tui.screens.board import Board
+from rqtui.tui.screens.job import JobPage
+from rqtui.tui.screens.overview import Overview
+from rqtui.tui.widgets.dialogs import Question
+
+pytestmark = pytest.mark.newest_textual
+
+PLACES = {"scheduled": "1", "ready": "2", "reserved": "3", "done": "4", "dead": "5"}
+
+
+@pytest.fixture
+def seeded(client: Redis) -> Seeded:
+    """The queue `mail`, still empty."""
+    return Seeded(client)
+
+
+# ── one job ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@on_screen
+async def test_n_adds_a_job(url: str, seeded: Seeded) -> None:
+    seeded.put("first")
+    async with screen(url) as it:
+        await it.press("enter", "N")
+        await it.until_shown("Enqueue a job in mail")
+        it.app.screen.query_one(TextArea).text = '{"to": "z@y.x"}'
+        it.app.screen.query_one("#field-id", Input).value = "mine"
+        it.app.screen.query_one("#field-priority", Input).value = "-5"
+        await it.press("tab", "enter")
+        await it.until_told("enqueue: enqueued")
+        assert seeded.ids("ready") == ["mine", "first"]
+        job = seeded.job("mine")
+        assert job is not None and job.body == b'{"to": "z@y.x"}' and job.priority == -5
+
+
+@on_screen
+async def test_n_on_an_empty_redis_asks_for_the_queue_and_opens_the_list(url: str, client: Redis) -> None:
+    async with screen(url) as it:
+        await it.until_shown("no queues yet")
+        await it.press("N")
+        await it.until_shown("Enqueue a job", "queue", "default")
+        it.app.screen.query_one("#field-queue", Input).value = "brand-new"
+        await it.press("enter")
+        await it.until_told("enqueue: enqueued")
+        await it.until_shown("brand-new")
+        assert client.smembers("rqtui:queues") == {b"brand-new"}
+        assert client.zcard("rqtui:{brand-new}:ready") == 1
+
+
+@on_screen
+async def test_a_finishes_what_a_worker_holds(url: str, seeded: Seeded) -> None:
+    seeded.put("a1", "a2", keep_ms=60_000)
+    seeded.reserve(2)
+    async with screen(url) as it:
+        await it.press("enter", "3", "A")
+        await it.until_shown("Ack: a1")
+        await it.press("y")
+        await it.until_told("ack: acked · a1")
+        assert (seeded.ids("reserved"), seeded.ids("done")) == (["a2"], ["a1"])
+
+
+@on_screen
+async def test_l_gives_back_at_once(url: str, seeded: Seeded) -> None:
+    seeded.put("a1")
+    seeded.reserve()
+    async with screen(url) as it:
+        await it.press("enter", "3", "L")
+        await it.until_told("release: released · a1")
+        assert seeded.ids("ready") == ["a1"]
+        job = seeded.job("a1")
+        assert job is not None and job.attempts == 0
+
+
+@on_screen
+async def test_k_rejects_with_a_reason(url: str, seeded: Seeded) -> None:
+    seeded.put("a1")
+    seeded.reserve()
+    async with screen(url) as it:
+        await it.press("enter", "3", "K")
+        await it.until_shown("Reject: a1", "reason", "[ ] no further attempt")
+        it.app.screen.query_one("#field-error", Input).value = "its address is wrong"
+        it.app.screen.query_one("#field-final").focus()
+        await it.press("space")
+        await it.until_shown("[x] no further attempt")
+        await it.press("y")
+        await it.until_told("reject: rejected · a1")
+        job = seeded.job("a1")
+        assert job is not None and (job.place, job.error) == ("dead", "its address is wrong")
+
+
+@on_screen
+async def test_k_buries_what_waits(url: str, seeded: Seeded) -> None:
+    seeded.put("a1")
+    async with screen(url) as it:
+        await it.press("enter", "K")
+        await it.until_shown("Kill: a1")
+        await it.press("y")
+        await it.until_told("kill: killed · a1")
+        assert seeded.ids("dead") == ["a1"]
+
+
+@on_screen
+async def test_r_runs_a_dead_job_again_at_once(url: str, seeded: Seeded) -> None:
+    seeded.bury("d1")
+    async with screen(url) as it:
+        await it.press("enter", "5", "R")
+        await it.until_told("requeue: requeued · d1")
+        assert seeded.ids("ready") == ["d1"]
+
+
+@on_screen
+async def test_r_promotes_a_scheduled_job(url: str, seeded: Seeded) -> None:
+    seeded.put("later", delay_ms=3_600_000)
+    async with screen(url) as it:
+        await it.press("enter", "1", "R")
+        await it.until_told("promote: promoted · later")
+        assert seeded.ids("ready") == ["later"]
+
+
+@on_screen
+async def test_d_deletes_after_asking(url: str, seeded: Seeded, client: Redis) -> None:
+    seeded.put("a1", "a2")
+    async with screen(url) as it:
+        await it.press("enter", "D")
+        await it.until_shown("Delete: a1", "the jobs with their bodies and errors")
+        await it.press("n")
+        await it.until(lambda: not isinstance(it.app.screen, Question))
+        await it.press("D", "enter")  # the focus is on cancel
+        await it.until(lambda: not isinstance(it.app.screen, Question))
+        assert seeded.ids("ready") == ["a1", "a2"]
+        await it.press("D", "left", "enter")
+        await it.until_told("delete: deleted · a1")
+        assert seeded.ids("ready") == ["a2"]
+        assert client.hkeys("rqtui:{mail}:jobs") == [b"a2"]
+
+
+@on_screen
+async def test_t_changes_due_time_and_priority(url: str, seeded: Seeded) -> None:
+    seeded.put("a1", "a2")
+    async with screen(url) as it:
+        await it.press("enter", "j", "T")
+        await it.until_shown("Reschedule: a2")
+        it.app.screen.query_one("#field-priority", Input).value = "-9"
+        await it.press("enter")
+        await it.until_told("reprioritise: reprioritised · a2")
+        assert seeded.ids("ready") == ["a2", "a1"]
+        await it.press("T", '"90s', "enter")
+        await it.until_told("reschedule: rescheduled · a2")
+        job = seeded.job("a2")
+        assert job is not None and job.place == "scheduled" and job.priority == -9
+
+
+@on_screen
+async def test_e_extends_a_lease(url: str, seeded: Seeded) -> None:
+    seeded.put("a1")
+    (before,) = seeded.reserve()
+    async with screen(url) as it:
+        await it.press("enter", "3", "E", '"2h', "enter")
+        await it.until_told("extend: extended · a1")
+        (after,) = seeded.jobs("reserved")
+        assert before.deadline_ms and after.deadline_ms and after.deadline_ms > before.deadline_ms + 3_600_000
+
+
+@on_screen
+async def test_p_pauses_and_resumes(url: str, seeded: Seeded, client: Redis) -> None:
+    seeded.put("a1")
+    async with screen(url) as it:
+        await it.press("P")
+        await it.until_told("pause: paused; no job is handed out")
+        await it.until_shown("paused: P resumes it")
+        assert client.hget("rqtui:{mail}:meta", "paused")
+        await it.press("P")
+        await it.until_told("resume: resumed; jobs are handed out again")
+        assert not client.hget("rqtui:{mail}:meta", "paused")
+
+
+# ── many jobs ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@on_screen
+async def test_a_verb_acts_on_the_marked_jobs_and_says_what_became_of_each(url: str, seeded: Seeded) -> None:
+    seeded.bury("d1", "d2", "d3", "d4")
+    async with screen(url) as it:
+        await it.press("enter", "5", "space", "space", "space")
+        await it.until_shown("3 marked")
+        seeded.engine.act("requeue", seeded.ref, [job for job in seeded.jobs("dead") if job.id == b"d2"])
+        await it.press("R")
+        await it.until_shown("Requeue: 3 marked jobs", "[ ] keep attempts")
+        await it.press("y")
+        await it.until_told("2 requeued", "1 already moved (1 ready)")
+        assert seeded.ids("dead") == ["d4"]
+        await it.until(lambda: "marked" not in it.text(), "no mark is left")
+
+
+@pytest.mark.parametrize(
+    ("place", "keys", "target", "words"),
+    [
+        ("reserved", ("A", "y"), "done", "1 200 acked"),
+        ("reserved", ("L", "enter"), "ready", "1 200 released"),
+        ("ready", ("K", "y"), "dead", "1 200 killed"),
+        ("dead", ("R", "y"), "ready", "1 200 requeued"),
+        ("scheduled", ("R", "y"), "ready", "1 200 promoted"),
+        ("dead", ("D", "y"), "", "1 200 deleted"),
+        ("reserved", ("D", "y"), "", "1 200 deleted"),
+        ("reserved", ("K", "y"), "scheduled", "1 200 rejected"),
+    ],
+)
+@on_screen
+async def test_a_verb_acts_on_the_whole_place(
+    url: str, seeded: Seeded, place: str, keys: tuple[str, ...], target: str, words: str
+) -> None:
+    total = 1_200  # more than two chunks
+    delay_ms = 3_600_000 if place == "scheduled" else None
+    # With that backoff no retry comes due meanwhile.
+    row = {"body": b"{}", "keep_ms": 600_000, "delay_ms": delay_ms, "backoff_ms": 600_000}
+    rows = [{"id": f"j{n}", **row} for n in range(total)]
+    for start in range(0, total, 400):
+        call = seeded.engine.layouts["native"].call("enqueue", "mail", {}, rows[start : start + 400])
+        seeded.engine.ask_all([type(seeded.engine.layouts["native"].queue_ask("mail"))((call,), lambda a: a)])
+    seeded.engine.announce(seeded.ref)
+    if place in ("reserved", "dead"):
+        seeded.engine.act("reserve", seeded.ref, (), {"limit": 1000, "worker": "w"})
+        seeded.engine.act("reserve", seeded.ref, (), {"limit": 1000, "worker": "w"})
+    if place == "dead":
+        for chunk in seeded.engine.acts_on_place("reject", seeded.ref, "reserved", {"error": "no", "final": True}):
+            assert all(outcome.moved for outcome in chunk)
+    async with screen(url) as it:
+        await it.press("enter", PLACES[place], "asterisk")
+        await it.until_shown("all 1 200 marked")
+        await it.press(*keys)
+        await it.until_told(words)
+        counts = seeded.engine.ask(seeded.engine.layouts["native"].queue_ask("mail"))
+        assert counts.count(place) == 0
+        assert sum(count.count for count in counts.counts) == (total if target else 0)
+        assert not target or counts.count(target) == total
+
+
+@on_screen
+async def test_the_whole_place_is_rescheduled_although_that_changes_its_order(url: str, seeded: Seeded) -> None:
+    layout = seeded.engine.layouts["native"]
+    for number in range(1_100):
+        seeded.engine.act("enqueue", seeded.ref, (), {"id": f"j{number}", "body": b"{}", "delay_ms": 600_000 + number})
+    async with screen(url) as it:
+        await it.press("enter", "1", "asterisk", "T", '"5h', "enter")
+        await it.until_told("1 100 rescheduled")
+        page = seeded.engine.page(seeded.ref, "scheduled", 0, 10)
+        assert page.total == 1_100
+        soonest = page.jobs[0].due_ms or 0
+        assert soonest > time.time() * 1000 + 4 * 3_600_000
+        assert layout.can("reschedule", "scheduled")
+
+
+@on_screen
+async def test_purge_from_the_palette_empties_one_place_and_no_other(url: str, seeded: Seeded) -> None:
+    seeded.put("a1", "a2")
+    seeded.bury("d1", "d2", "d3")
+    async with screen(url) as it:
+        await it.press("enter", "5", "colon", '"purge')
+        await it.until_shown("Purge a place")
+        await it.press("enter")
+        await it.until_shown("Purge dead of mail")
+        await it.press("y")
+        await it.until_told("3 purged")
+        assert (seeded.ids("dead"), seeded.ids("ready")) == ([], ["a1", "a2"])
+
+
+# ── what can go wrong in a form ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("field", "typed", "sentence"),
+    [
+        ("body", "{not json", "not JSON"),
+        ("body", '{"a": NaN}', "NaN is no JSON number"),
+        ("delay_ms", "soon", "it cannot be 'soon'"),
+        ("delay_ms", "-5s", "it cannot be '-5s'"),
+        ("priority", "NaN", '"NaN" is not a whole number'),
+        ("priority", "1e3", '"1e3" is not a whole number'),
+        ("priority", "99999", "4095"),
+        ("id", "i" * 600, "512"),
+        ("name", "n" * 600, "200"),
+    ],
+)
+@on_screen
+async def test_bad_input_is_said_in_the_dialog_and_nothing_is_written(
+    url: str, seeded: Seeded, client: Redis, field: str, typed: str, sentence: str
+) -> None:
+    seeded.put("first")
+    before = client.dbsize()
+    async with screen(url) as it:
+        await it.press("enter", "N")
+        await it.until_shown("Enqueue a job in mail")
+        widget = it.app.screen.query_one(f"#field-{field}")
+        if isinstance(widget, TextArea):
+            widget.text = typed
+        else:
+            assert isinstance(widget, Input)
+            widget.value = typed
+        it.app.screen.query_one("#yes").focus()
+        await it.press("enter")
+        await it.until_shown(sentence)
+        assert isinstance(it.app.screen, Question)
+        assert seeded.ids("ready") == ["first"] and client.dbsize() == before
+        kept = it.app.screen.query_one(f"#field-{field}")
+        assert typed in (kept.text if isinstance(kept, TextArea) else getattr(kept, "value", ""))
+
+
+@pytest.mark.parametrize("name", ["a b", "{x}", "", "n" * 201])
+@on_screen
+async def test_a_name_that_is_none_is_refused_in_the_dialog(url: str, client: Redis, name: str) -> None:
+    async with screen(url) as it:
+        await it.press("N")
+        await it.until_shown("Enqueue a job")
+        it.app.screen.query_one("#field-queue", Input).value = name
+        await it.press("enter")
+        await it.until_shown("queue: say which" if not name else "1 to 200 bytes without")
+        assert client.dbsize() == 0
+
+
+# ── what stays where it is ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+@on_screen
+async def test_the_cursor_and_the_marks_stay_on_their_jobs_while_jobs_stream_through(url: str, seeded: Seeded) -> None:
+    seeded.put(*(f"j{n:03}" for n in range(60)))
+    async with screen(url) as it:
+        await it.press("enter", *["j"] * 12, "space")
+        pane = it.app.navigation.view.pane()  # type: ignore[union-attr]
+        await it.until(lambda: pane.cursor_id == b"j013")
+        for number in range(8):
+            seeded.reserve(1)
+            seeded.put(f"new{number}", priority=-1)
+            await it.until_refreshed()
+        assert pane.cursor_id == b"j013" and pane.marks == (b"j012",)
+        line = next(line for line in it.text().splitlines() if "j013" in line)
+        assert line.startswith("│▌")
+
+
+@on_screen
+async def test_a_job_that_left_stays_under_the_cursor_and_can_not_be_acted_on(url: str, seeded: Seeded) -> None:
+    seeded.put("a1", "a2")
+    async with screen(url) as it:
+        await it.press("enter", "j", "k")
+        seeded.reserve(1)
+        await it.until_shown("×a1")
+        await it.press("D")
+        await it.until_refreshed()
+        assert not isinstance(it.app.screen, Question)
+        await it.press("j")
+        await it.until(lambda: "a1" not in it.text())
+
+
+@on_screen
+async def test_a_job_page_follows_its_job_and_says_when_it_is_gone(url: str, seeded: Seeded) -> None:
+    seeded.put("a1")
+    async with screen(url) as it:
+        await it.press("enter", "enter")
+        await it.until_shown("place       ready", '"to": "a@b.c"')
+        seeded.reserve()
+        await it.until_shown("place       reserved", "w1")
+        await it.press("L")
+        await it.until_told("release: released")
+        await it.until_shown("place       ready")
+        seeded.engine.act("delete", seeded.ref, seeded.jobs("ready"))
+        await it.until_shown("The job is gone")
+        await it.press("D")
+        await it.until_refreshed()
+        assert isinstance(it.app.screen, JobPage)
+        await it.press("escape")
+        await it.until_shown("2 ready")
+
+
+@pytest.mark.parametrize(("size", "after_l"), [(NARROW, "done"), (WIDE, "dead")])  # done is wide only while current
+@on_screen
+async def test_the_places_are_reached_by_number_by_tab_and_by_letter(
+    url: str, seeded: Seeded, size: tuple[int, int], after_l: str
+) -> None:
+    seeded.put("r1")
+    async with screen(url, size) as it:
+        await it.press("enter")
+        board = it.app.navigation.view
+        assert isinstance(board, Board)
+        for key, place in (
+            ("tab", "reserved"),
+            ("l", after_l),
+            ("h", "reserved"),
+            ("shift+tab", "ready"),
+            ("4", "done"),
+        ):
+            await it.press(key)
+            await it.until(lambda: board.pane().has_focus)
+            assert board.pane().place.name == place
+
+
+@on_screen
+async def test_while_frozen_the_rows_stand_and_the_counters_run(url: str, seeded: Seeded) -> None:
+    seeded.put("a1", "a2")
+    async with screen(url) as it:
+        await it.press("enter", "p")
+        await it.until_shown("frozen: p", "ready 2")
+        seeded.put("a3")
+        await it.until_shown("ready 3")
+        assert "a3" not in it.text().replace("ready 3", "")
+        await it.press("p")
+        await it.until_shown("a3")
+
+
+@on_screen
+async def test_a_place_that_was_not_seen_before_the_freeze_has_its_rows(url: str, seeded: Seeded) -> None:
+    seeded.put("first")
+    seeded.put("later", delay_ms=3_600_000)
+    async with screen(url, NARROW) as it:
+        await it.until_shown("mail")
+        await it.press("enter", "p")  # typed ahead
+        await it.until_shown("first", "frozen: p")
+        await it.press("1")
+        await it.until_shown("later", "frozen: p")
+
+
+@on_screen
+async def test_a_range_everything_loaded_and_nothing_are_marked(url: str, seeded: Seeded) -> None:
+    seeded.put(*(f"j{n}" for n in range(9)))
+    async with screen(url) as it:
+        await it.press("enter", "j", "v", "j", "j", "v")
+        await it.until_shown("3 marked")
+        await it.press("a")
+        await it.until_shown("9 marked")
+        await it.press("u")
+        await it.until(lambda: "marked" not in it.text())
+        await it.press("asterisk")
+        await it.until_shown("all 9 marked")
+        await it.press("u")
+        await it.until(lambda: "all 9 marked" not in it.text())
+
+
+@on_screen
+async def test_what_is_secret_in_a_body_is_shown_on_demand(url: str, seeded: Seeded) -> None:
+    seeded.put("a1", body=b'{"token": "sesame", "n": [1, true]}')
+    async with screen(url) as it:
+        await it.press("enter", "enter")
+        await it.until_shown('"token": ••••••••')
+        await it.press("c")
+        await it.until_shown('"token": "sesame"')
+
+
+@on_screen
+async def test_a_long_body_scrolls_and_tab_reaches_the_other_half(url: str, seeded: Seeded) -> None:
+    seeded.put("a1", body=b'{"rows": [' + b", ".join(b'{"n": %d}' % n for n in range(3000)) + b"]}")
+    async with screen(url) as it:
+        await it.press("enter", "enter")
+        await it.until_shown('"rows": [', '"n": 0')
+        await it.press("j", "j")
+        await it.until(lambda: '"rows"' not in it.text())
+        await it.press("end")
+        await it.until_shown('"n": 2999')
+        await it.press("tab")
+        await it.until(lambda: it.app.focused is not None and it.app.focused.id == "job-left")
+
+
+@on_screen
+async def test_three_hundred_queues_are_counted_in_turn_and_those_in_sight_at_once(url: str, client: Redis) -> None:
+    ref = Seeded(client)
+    for number in range(300):
+        queue = Seeded(client, f"q{number:03}")
+        queue.engine.act("enqueue", queue.ref, (), {"id": "a", "body": b"{}"})
+    client.sadd("rqtui:queues", *(f"q{number:03}" for number in range(300)))
+    async with screen(url) as it:
+        await it.press("s", "G")
+        await it.until_shown("q299")
+        await it.until(lambda: "not counted yet" not in it.text(), "those in sight are counted")
+        await it.press("g")
+        await it.until_shown("q000", "300 queues")
+        assert it.app.session.snapshot is not None and it.app.session.snapshot.cost.commands < 200
+        assert ref.ids("ready") == []
+
+
+@on_screen
+async def test_a_queue_that_is_deleted_leaves_an_empty_board(url: str, seeded: Seeded, client: Redis) -> None:
+    seeded.put("a1", "a2")
+    async with screen(url) as it:
+        await it.press("enter", "j")
+        client.flushall()
+        await it.until_shown("×a2")
+        await it.press("j")
+        await it.until_shown("nothing is left of mail: its keys are gone from Redis")
+        await it.press("q")
+        await it.until(lambda: isinstance(it.app.screen, Overview))
+
+
+@on_screen
+async def test_a_million_jobs_are_paged_like_ten(url: str, client: Redis) -> None:
+    many = 1_000_000
+    batch = client.pipeline(transaction=False)
+    for start in range(0, many, 20_000):
+        batch.zadd("rqtui:{big}:ready", {b"j%07d" % n: n for n in range(start, start + 20_000)})
+    batch.execute()
+    client.sadd("rqtui:queues", "big")
+    async with screen(url) as it:
+        await it.press("enter")
+        await it.until_shown("1-18 of 1 000 000", "j0000000")
+        await it.press("G")
+        await it.until_shown("of 1 000 000", "j0999999")
+        await it.press("g")
+        await it.until_shown("j0000000")
+        for _ in range(5):
+            await it.press("right_square_bracket")
+        await it.until_shown("j0000085")
+        assert it.app.session.snapshot is not None and it.app.session.snapshot.cost.trips == 1
+
+
+# ── loops ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@on_screen
+async def test_while_the_dispatcher_is_off_a_due_job_stays_scheduled(url: str, seeded: Seeded) -> None:
+    seeded.put("first")
+    async with screen(url) as it:
+        await it.press("comma")
+        await it.until_told("The dispatcher of this screen is off")
+        seeded.put("due", delay_ms=50)
+        await it.press("enter", "1")
+        await it.until_shown("1 due")
+        assert seeded.ids("scheduled") == ["due"]
+        await it.press("less_than_sign")
+        await it.until_told("dispatcher: 1 moved")
+        assert seeded.ids("ready") == ["first", "due"]
+        seeded.put("due2", delay_ms=50)
+        await it.press("comma")
+        await it.until(lambda: seeded.ids("ready") == ["first", "due", "due2"], "the dispatcher moved it")
+
+
+@on_screen
+async def test_while_the_reaper_is_off_an_expired_lease_stays(url: str, seeded: Seeded) -> None:
+    async with screen(url) as it:
+        await it.press("full_stop")
+        await it.until_told("The reaper of this screen is off")
+        seeded.put("a1", ttr_ms=100)
+        seeded.reserve(1)
+        await it.press("r")
+        await it.until_shown("mail")
+        await it.press("enter", "3")
+        await it.until_shown("1 expired")
+        assert seeded.ids("reserved") == ["a1"]
+        await it.press("t")
+        await it.until_shown("reap ■ off")
+        await it.press("escape", "full_stop")
+        await it.until(lambda: seeded.ids("ready") == ["a1"], "the reaper took it back")
+
+
+# ── read-only, lost, small ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+@on_screen
+async def test_read_only_hides_what_changes_and_runs_no_loop(url: str, seeded: Seeded) -> None:
+    seeded.put("a1", delay_ms=50)
+    async with screen(url, read_only=True) as it:
+        await it.until_shown("loops off", "read-only")
+        assert not it.app.session.loops
+        await it.press("enter", "1", "D", "N", "R", "P", "comma", "less_than_sign")
+        await it.until_refreshed()
+        text = it.text()
+        assert not any(word in text for word in ("delete", "enqueue", "promote", "pause"))
+        assert not isinstance(it.app.screen, Question)
+        assert seeded.ids("scheduled") == ["a1"]
+
+
+@on_screen
+async def test_without_a_redis_it_opens_with_a_diagnosis_and_tries_again_by_itself(url: str, seeded: Seeded) -> None:
+    seeded.put("a1")
+    proxy = Proxy(url)
+    proxy.listen()
+    proxy.refuse()
+    async with screen(f"redis://:sesame@127.0.0.1:{proxy.port}/3") as it:
+        await it.until_shown(
+            "No answer from Redis yet", "database  3", "TLS       no", "The next try is in", "r tries now"
+        )
+        assert "sesame" not in it.text()
+        await it.press("N", "P", "enter", "colon")
+        await it.press("escape")
+        await it.until_shown("Nothing listens at", "Redis is away: no changes")
+    async with screen(proxy.url) as it:
+        await it.until_shown("No answer from Redis yet")
+        proxy.listen()
+        await it.press("r")
+        await it.until_shown("mail", "1 queue")
+        await it.until(lambda: "No answer" not in it.text())
+    proxy.refuse()
+
+
+@on_screen
+async def test_a_lost_redis_dims_the_last_picture_and_comes_back_with_the_marks(url: str, seeded: Seeded) -> None:
+    seeded.put("a1", "a2", "a3")
+    with Proxy(url) as proxy:
+        async with screen(proxy.url) as it:
+            await it.press("enter", "j", "space")
+            await it.until_shown("1 marked")
+            proxy.refuse()
+            await it.until_shown("lost", "Redis is away: no changes", "a1", "a2", "next try in", "onnect")
+            pane = it.app.navigation.view.pane()  # type: ignore[union-attr]
+            assert pane.dimmed
+            await it.press("D")
+            assert not isinstance(it.app.screen, Question)
+            proxy.listen()
+            await it.press("r")
+            await it.until(lambda: "lost" not in it.text(), "it is back")
+            assert pane.marks == (b"a2",) and pane.cursor_id == b"a3" and not pane.dimmed
+            await it.press("D", "y")
+            await it.until_told("delete: deleted · a2")
+            assert seeded.ids("ready") == ["a1", "a3"]
+
+
+@on_screen
+async def test_a_change_whose_answer_is_lost_is_told_as_unknown_and_sent_once(url: str, seeded: Seeded) -> None:
+    seeded.put("a1", "a2")
+    with Proxy(url) as proxy:
+        async with screen(proxy.url) as it:
+            await it.press("enter", "comma", "full_stop", "D")
+            await it.until_shown("Delete: a1")
+            await it.until(lambda: not any(loop.is_running for loop in it.app.session.loops.values()))
+            seeded.client.script_load(load("native")["delete"].source)
+            sent = proxy.requests.count("EVALSHA")
+            proxy.fail("lose reply", "EVALSHA ")  # what reads (EVALSHA_RO) goes on
+            await it.press("y")
+            await it.until_told("may have happened")
+            await it.until(lambda: it.app.session.lost is None and "a2" in it.text())
+            assert seeded.ids("ready") == ["a2"] and proxy.requests.count("EVALSHA") == sent + 1
+
+
+@on_screen
+async def test_a_wrong_password_is_a_sentence(url: str, client: Redis, settings: Callable[[str, str], None]) -> None:
+    settings("requirepass", "open-sesame")
+    client.auth("open-sesame")
+    async with screen(url.replace("://", "://:sesame@")) as it:
+        await it.until_shown("refused the password", "login     default, with a password")
+        assert ":sesame" not in it.text()
+
+
+@on_screen
+async def test_resizing_rearranges_everything_also_below_a_dialog(url: str, seeded: Seeded) -> None:
+    seeded.put("a1", "a2")
+    async with screen(url, NARROW) as it:
+        await it.press("enter", "D")
+        await it.until_shown("Delete: a1")
+        await it.pilot.resize_terminal(*WIDE)
+        await it.until_shown("Delete: a1", "1 scheduled", "5 dead")
+        await it.press("n")
+        await it.until_shown("life-line", "3 reserved", "a2")
+        await it.pilot.resize_terminal(40, 10)
+        await it.until_shown("This terminal is 40×10", "Make it larger")
+        await it.pilot.resize_terminal(60, 16)
+        await it.until_shown("a1", "a2", "keys")
+        assert all(len(line) <= 60 for line in it.text().splitlines())
+
+
+@on_screen
+async def test_hostile_names_are_text(url: str, client: Redis) -> None:
+    hostile = "[red]q[/red]"
+    queue = Queue(hostile, url)
+    queue.put(b'{"a": "\x1b]0;owned\x07 \xe2\x80\xae evil"}', id="\x1b[31mid\x07[bold]", name="[b]n[/b]")
+    queue.put(b"{}", id="i" * 512)
+    queue.put(b"\xff\xfe\x00", id="花子" * 20)
+    async with screen(url, WIDE) as it:
+        await it.until_shown("[red]q[/red]")
+        await it.press("enter")
+        await it.until_shown("[b]n[/b]", "[bold]")
+        await it.press("enter")
+        await it.until_shown("␛[31mid␇[bold]", "‹202E›")
+        await it.press("D")
+        await it.until_shown("Delete: ")
+        await it.press("y")
+        await it.until_told("delete: deleted", "␛[31mid␇[bold]")
+        assert not [letter for letter in it.text() if letter < " " and letter != "\n" or "\x7f" <= letter < "\xa0"]
+
+
+@on_screen
+async def test_a_person_leases_the_next_job_or_takes_it_for_good(url: str, seeded: Seeded) -> None:
+    seeded.put("first")
+    seeded.put("second")
+    async with screen(url) as it:
+        await it.press("enter", "H")
+        await it.until_told("lease: leased")
+        assert (seeded.ids("reserved"), seeded.ids("ready")) == (["first"], ["second"])
+        await it.press("U")
+        await it.until_shown("Pull")
+        await it.press("y")
+        await it.until_told("pull:")
+        assert (seeded.ids("reserved"), seeded.ids("ready")) == (["first"], [])
+        await it.press("3", "A", "y")
+        await it.until_told("ack:")
+        assert seeded.ids("reserved") == []

@@ -1,0 +1,215 @@
+"""Every view in every terminal: from 60×16 to 250×70 and below, in 24 bits, in 16 colours, without any."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+
+import pytest
+from hostile import commands
+from ptys import in_pty
+from redis import Redis
+from screens import VIEW_KEYS, Screen, Seeded, judge, on_screen, screen
+from tmux import RQTUI, Terminal, small  # noqa: F401
+from waiting import wait_until
+
+from rqtui.client.queue import Queue
+from rqtui.tui.format import theme
+from rqtui.tui.screens import registry
+
+SIZES = ((60, 16), (80, 24), (120, 35), (160, 45), (250, 70))
+BETWEEN = SIZES[2:4]
+TOO_SMALL = ((59, 16), (60, 11), (20, 5), (1, 1))
+
+
+@pytest.fixture
+def seeded(client: Redis) -> Seeded:
+    made = Seeded(client)
+    made.bury("d1", "d2")
+    made.put("a1", "a2", "日本-a3")
+    made.put("later", delay_ms=3_600_000)
+    made.reserve(1)
+    return made
+
+
+async def walk(it: Screen) -> list[str]:
+    """Opens every view, judges each picture, and gives back what stood there."""
+    shown = []
+    await it.until_shown("mail")
+    await it.until_refreshed()
+    judge(it)
+    shown.append(it.text())
+    await it.press("enter")
+    await it.until_refreshed()
+    judge(it)
+    shown.append(it.text())
+    await it.press("enter")
+    judge(it)
+    shown.append(it.text())
+    await it.press("escape")
+    for name in registry.VIEWS:
+        await it.press(VIEW_KEYS[name])
+        await it.until(lambda: it.app.navigation.view is not None and name == it.app.navigation.view.NAME, name)  # noqa: B023
+        await it.until_refreshed()
+        judge(it)
+        shown.append(it.text())
+    for key in ("question_mark", "colon", "y"):
+        await it.press(key)
+        await it.pilot.pause()
+        judge(it)
+        await it.press("escape")
+    return shown
+
+
+def test_every_view_has_its_key_here() -> None:
+    assert list(VIEW_KEYS) == list(registry.VIEWS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "size",
+    [pytest.param(each, marks=pytest.mark.long) if each in BETWEEN else each for each in SIZES],
+    ids=lambda size: f"{size[0]}x{size[1]}",
+)
+def test_every_view_fits_the_terminal(url: str, seeded: Seeded, size: tuple[int, int]) -> None:
+    @on_screen
+    async def run() -> None:
+        async with screen(url, size) as it:
+            for text in await walk(it):
+                lines = text.splitlines()
+                assert lines[0].strip() and lines[-1].strip(), f"header and footer stand:\n{text}"
+                assert "keys" in lines[-1], f"the way to the help is always there:\n{text}"
+
+    run()
+
+
+@pytest.mark.parametrize("size", TOO_SMALL, ids=lambda size: f"{size[0]}x{size[1]}")
+def test_below_60_by_12_there_is_a_sentence_and_q_works(url: str, seeded: Seeded, size: tuple[int, int]) -> None:
+    @on_screen
+    async def run() -> None:
+        async with screen(url, (80, 24)) as it:
+            await it.press("enter", "D")
+            await it.pilot.resize_terminal(*size)
+            await it.pilot.pause()
+            await it.press("escape")
+            if size[0] > 10:
+                await it.until(lambda: "This terminal is" in " ".join(it.text().split()), "the sentence")
+            await it.press("q")
+            await it.pilot.resize_terminal(80, 24)
+            await it.until_shown("queues", "mail", "keys")
+            judge(it)
+            await it.press("enter")
+            await it.until_shown("a2", "keys")
+            judge(it)
+
+    run()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name",
+    [theme.LIGHT, theme.ANSI, *(pytest.param(name, marks=pytest.mark.long) for name in ("textual-dark", "nord"))],
+)
+def test_every_view_opens_in_every_kind_of_theme(url: str, seeded: Seeded, name: str) -> None:
+    @on_screen
+    async def run() -> None:
+        async with screen(url, (120, 35), theme_name=name) as it:
+            assert len(await walk(it)) == 3 + len(registry.VIEWS)
+
+    run()
+
+
+@pytest.mark.slow
+@pytest.mark.real_terminal
+def test_under_no_color_no_colour_is_sent_and_every_state_has_its_word(url: str, seeded: Seeded) -> None:
+    with in_pty([sys.executable, "-m", "rqtui", url], 160, 45, NO_COLOR="1") as terminal:
+        terminal.until(b"mail")
+        for key in (b"\r", b"5", b"w", b"e", b"t", b"i"):
+            terminal.press(key)
+            terminal.read(0.4)
+        terminal.press(b"\x1b")
+        terminal.read(0.4)
+        sent = terminal.output
+        terminal.press(b"qqq")
+    codes = {code for found in re.findall(rb"\x1b\[([\d;]*)m", sent) for code in found.split(b";")}
+    assert not codes & {str(n).encode() for n in (*range(30, 38), *range(40, 48), *range(90, 108))}, codes
+    assert not re.search(rb"\x1b\[[\d;]*[34]8;[25];", sent), "no colours of 256 or 24 bits"
+    assert commands(sent) == b""
+    for word in (b"scheduled", b"ready", b"reserved", b"dead"):
+        assert word in sent
+
+
+@on_screen
+async def test_without_colours_the_cursor_a_mark_and_a_job_that_left_are_told_apart(url: str, client: Redis) -> None:
+    seeded = Seeded(client)
+    seeded.put("a1", "a2", "a3")
+    async with screen(url, (80, 24), theme_name=theme.ANSI) as it:
+        await it.press("enter", "space", "space")
+        await it.until_shown("2 marked")
+        lines = it.text().splitlines()
+        rows = {key: line for key in ("a1", "a2", "a3") for line in lines if f"{key} " in line}
+        assert len(rows) == 3, it.text()
+        assert "◆" in rows["a1"] and "▌" not in rows["a1"]
+        assert "▌" in rows["a3"] and "◆" not in rows["a3"]
+        seeded.engine.act("delete", seeded.ref, [seeded.jobs("ready")[2]])
+        await it.until(lambda: any("×" in line and "a3" in line for line in it.text().splitlines()), "a3 is gone")
+
+
+# ── the end ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.real_terminal
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+def test_a_signal_gives_the_terminal_back_while_a_dialog_is_open(
+    small: Terminal,  # noqa: F811
+    url: str,
+    client: Redis,
+    number: int,
+) -> None:
+    Queue("mail", url).put({}, id="job-one")
+    small.run(f"{RQTUI} {url}")
+    small.until("mail", "▶ idle")
+    small.keys("Enter")
+    small.until("job-one")
+    small.keys("D")
+    small.until("cancel")
+    os.kill(small.pid_of("rqtui"), number)
+    small.until_back()
+    assert client.zcard("rqtui:{mail}:ready") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.real_terminal
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+def test_a_signal_gives_the_terminal_back_during_a_change_of_many_jobs(
+    small: Terminal,  # noqa: F811
+    url: str,
+    client: Redis,
+    number: int,
+) -> None:
+    total = 60_000
+    queue = Queue("mail", url)
+    queue.put_many([{"body": {}, "id": f"j{number}"} for number in range(total)])
+    others = {each["id"] for each in client.client_list()}
+    small.run(f"{RQTUI} {url}")
+    small.until("mail", "▶ idle")
+    small.keys("Enter")
+    small.until("j0")
+    small.keys("*", "D")
+    small.until("cancel")
+    small.keys("y")
+    wait_until(lambda: client.zcard("rqtui:{mail}:ready") < total, 20.0, "it began", every_s=0.005)
+    os.kill(small.pid_of("rqtui"), number)
+    small.until_back()
+    wait_until(lambda: not {each["id"] for each in client.client_list()} - others, 20.0, "its connections are closed")
+    left = client.zcard("rqtui:{mail}:ready")
+    assert client.hlen("rqtui:{mail}:jobs") == left, "each job is whole or gone"
+
+
+def test_a_terminal_that_says_dumb_still_gets_text(url: str, seeded: Seeded) -> None:
+    with in_pty([sys.executable, "-m", "rqtui", url], TERM="dumb", LANG="C.UTF-8") as terminal:
+        terminal.until(b"mail")
+        terminal.press(b"q")
+        assert terminal.until_ended() == 0

@@ -1,0 +1,524 @@
+"""The screen on systems of others: several in one Redis, their words, their faults, what is broken or far too large."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+import pytest
+from redis import Redis
+from screens import NARROW, WIDE, Screen, Seeded, on_screen, screen
+from textual.widgets import Input, TextArea
+
+from rqtui.model import Ref
+from rqtui.scenarios.originals import dispatcher, orizuru, redisched, safe_pop, timeout_sets
+from rqtui.systems import registry
+from rqtui.tui.screens.board import Board, Pane
+from rqtui.tui.screens.job import JobPage
+from rqtui.tui.services import verb_resolution
+from rqtui.tui.widgets.dialogs import Question
+
+ALL = ("native", "dispatcher", "redisched", "timeout_sets", "orizuru:source=jobs", "safe_pop:queue=q")
+QUEUES = {
+    "dispatcher": "readytasklist",
+    "redisched": "help",
+    "timeout_sets": "todos",
+    "orizuru": "jobs",
+    "safe_pop": "q",
+}
+LOOKS_EVERY_S = 1.0  # a loop
+
+
+def footer(it: Screen) -> str:
+    return it.text().splitlines()[-1]
+
+
+def pane(it: Screen) -> Pane:
+    assert isinstance(it.app.navigation.view, Board)
+    return it.app.navigation.view.pane()
+
+
+async def opened(it: Screen, ref: str, *keys: str) -> None:
+    """The board of a queue, and keys on it."""
+    it.app.open_board(Ref(*ref.split(":")))
+    await it.until(lambda: isinstance(it.app.navigation.view, Board), "the board")
+    await it.until_refreshed()
+    await it.press(*keys)
+
+
+def plant(client: Redis) -> None:
+    """A job in most places of each system, by the systems' own commands."""
+    now_s = time.time()
+    client.zadd(dispatcher.DELAYED, {b"later": int(now_s) + 3600})
+    client.rpush(dispatcher.READY, b"task-1", b"task-2")
+    topic = redisched.Scheduler(client, "help")
+    for number, id in enumerate(("r1", "r2", "x1", "d1")):
+        topic.put(id, b"{}", number - 60)
+    topic.put("l1", b"{}", 3600)
+    topic.reserve(600_000)
+    topic.reserve(600_000)
+    client.zadd("__REDIS_SCHED_RESERVED__help", {"x1": now_s * 1000 - 60_000})
+    client.zrem("__REDIS_SCHED_QUEUED__help", "x1")
+    timeout_sets.put(client, [1, 2, 3])
+    timeout_sets.Worker(client, lock_ms=600_000).take(b"1")
+    client.sadd(timeout_sets.DONE, 9)
+    consumer = orizuru.Worker(client, "jobs", "w1")
+    consumer.register()
+    consumer.beat(600_000)
+    for number in range(4):
+        orizuru.put(client, "jobs", number)
+    guard = consumer.next()
+    assert guard is not None
+    guard.reject()
+    consumer.next()
+    for id in (b"s1", b"s2", b"s3"):
+        client.set(b"q:data:" + id, b"{}")
+        safe_pop.push(client, "q", id)
+    safe_pop.Worker(client, "q", block_s=0).safe_pop()
+    client.rpush("q", b"s0|%d" % (now_s - 90))
+
+
+# ── several systems ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("named", [ALL, ()], ids=["named", "as they are there"])
+@on_screen
+async def test_one_overview_shows_all_systems(url: str, client: Redis, named: tuple[str, ...]) -> None:
+    plant(client)
+    client.sadd("q:done", "s9")  # without it a list tells nothing of itself
+    Seeded(client, "mail").put("native-1")
+    async with screen(url, WIDE, layouts=named) as it:
+        queues = {**QUEUES, "orizuru": "jobs" if named else "orizuru", "native": "mail"}
+        await it.until_shown(*queues.values(), *queues, "6 queues")
+        rows = {
+            queue: next(line for line in it.text().splitlines() if f" {queue} " in line) for queue in queues.values()
+        }
+        assert all(system in rows[queue] for system, queue in queues.items())
+        counts = {word for word in rows["help"].split() if word.isdigit()}
+        assert {"1", "3"} <= counts, "1 later, 1 due, 3 reserved (one of them late)"
+
+
+@on_screen
+async def test_a_narrow_overview_names_the_system_of_the_queue_under_the_cursor(url: str, client: Redis) -> None:
+    plant(client)
+    async with screen(url, NARROW, layouts=ALL) as it:
+        await it.until_shown("5 queues")
+        seen = set()
+        for _ in range(5):
+            seen.add(it.text().splitlines()[2].split()[2])
+            await it.press("j")
+            await it.until_refreshed()
+        assert seen == {f"{system}:{queue}" for system, queue in QUEUES.items()}
+
+
+@pytest.mark.parametrize(("system", "queue"), QUEUES.items())
+@on_screen
+async def test_a_board_counts_by_place_and_says_no_word_of_what_its_system_does_not_know(
+    url: str, client: Redis, system: str, queue: str
+) -> None:
+    plant(client)
+    async with screen(url, NARROW, layouts=ALL) as it:
+        await opened(it, f"{system}:{queue}")
+        snapshot = it.app.session.snapshot
+        counted = snapshot.queue(Ref(system, queue)) if snapshot else None
+        assert counted is not None
+        for number, place in enumerate(registry.make(system).places, 1):
+            await it.until_shown(f"{number} {place.name} {counted.count(place.name) or '·'}")
+            await it.press(str(number))
+            await it.until(lambda place=place: pane(it).place.name == place.name)
+            await it.until_refreshed()
+            titles = it.text().splitlines()[3].split()
+            assert "tried" not in titles and "error" not in titles
+            assert ("worker" in titles) == (system == "orizuru" and place.name != "source"), titles
+            if pane(it).jobs:
+                await it.press("enter")
+                await it.until(lambda: isinstance(it.app.navigation.view, JobPage))
+                await it.until_shown("place", place.name, "body")
+                assert not [word for word in ("attempts", "priority", "the queue's") if word in it.text()]
+                await it.press("escape")
+
+
+@on_screen
+async def test_read_only_offers_no_verb_of_any_system_and_runs_no_loop(url: str, client: Redis) -> None:
+    plant(client)
+    before = {key: client.dump(key) for key in client.scan_iter()}
+    async with screen(url, layouts=ALL, read_only=True) as it:
+        for system, queue in QUEUES.items():
+            await opened(
+                it, f"{system}:{queue}", "D", "A", "N", "R", "H", "U", "full_stop", "greater_than_sign", "comma"
+            )
+            await it.until_refreshed()
+            assert not isinstance(it.app.screen, Question)
+            assert not [w for w in ("delete", "ack", "enqueue", "promote", "lease", "pull") if w in footer(it)], footer(
+                it
+            )
+            await it.press("escape")
+        assert {key: client.dump(key) for key in client.scan_iter()} == before
+
+
+# ── loops ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@on_screen
+async def test_only_the_queue_that_somebody_said_so_for_is_served(url: str, client: Redis) -> None:
+    plant(client)
+    past = {b"due": time.time() - 9}
+    client.zadd(dispatcher.DELAYED, past)
+    native = Seeded(client, "mail")
+    native.put("n0")
+    async with screen(url, layouts=ALL) as it:
+        native.put("n1", delay_ms=20)
+        await it.until(lambda: native.ids("ready") == ["n0", "n1"], "the dispatcher of ours runs from the start")
+        await it.pilot.pause(1.2 * LOOKS_EVERY_S)
+        assert client.zscore(dispatcher.DELAYED, b"due") and client.zscore("__REDIS_SCHED_RESERVED__help", "x1")
+        await opened(it, "dispatcher:readytasklist", "t")
+        await it.until_shown("loops for readytasklist", "dispatch ■ off", "reap  not needed")
+        await it.press("escape", "comma")
+        await it.until_told("dispatcher is on for readytasklist")
+        await it.until(lambda: client.zscore(dispatcher.DELAYED, b"due") is None, "it is dispatched")
+        await it.press("t")
+        await it.until_shown("loops for readytasklist", "dispatch ▶")
+        await it.press("escape", "comma")
+        await it.until_told("dispatcher of this screen is off for readytasklist")
+        client.zadd(dispatcher.DELAYED, past)
+        native.put("n2", delay_ms=20)
+        await it.until(lambda: native.ids("ready") == ["n0", "n1", "n2"], "ours still runs")
+        assert client.zscore(dispatcher.DELAYED, b"due") and client.zscore("__REDIS_SCHED_RESERVED__help", "x1")
+        await it.press("escape")
+        await opened(it, "redisched:help", "full_stop")
+        await it.until(lambda: not client.zscore("__REDIS_SCHED_RESERVED__help", "x1"), "it is reaped")
+        assert client.lrange("q", -1, -1)[0].startswith(b"s0|"), "the reaper leaves the others alone"
+
+
+# ── findings ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("system", "commands", "words"),
+    [
+        ("dispatcher", ["ZADD delayedtaskset -5 x"], "below 0"),
+        ("dispatcher", ["ZADD delayedtaskset 1800000000000 x"], "look like milliseconds"),
+        ("dispatcher", ["ZADD delayedtaskset inf x"], "infinite"),
+        ("redisched", ["ZADD __REDIS_SCHED_QUEUED__help 99 ghost"], "without a body"),
+        ("redisched", ["HSET __REDIS_SCHED_JOBS__help lost {}"], "stand in no place"),
+        ("redisched", ["ZADD __REDIS_SCHED_QUEUED__help 99 r1"], "queued and reserved at once"),
+        (
+            "redisched",
+            ["ZADD __REDIS_SCHED_QUEUED__help 4800000000 s", "HSET __REDIS_SCHED_JOBS__help s {}"],
+            "seconds",
+        ),
+        ("timeout_sets", ["SADD in_progress 77"], "without a lock"),
+        ("timeout_sets", ["SADD done 2"], "another set as well"),
+        ("timeout_sets", ["SADD todos url1"], "no whole numbers"),
+        ("timeout_sets", ["LPUSH 1-lock x"], "another program's data"),
+        ("orizuru", ["HSET orizuru:heartbeats gone 1", "LPUSH orizuru:consumers:gone:processing x"], "is silent for"),
+        ("orizuru", ["LPUSH orizuru:consumers:w1:processing \xc1"], "no MessagePack"),
+        ("orizuru", ["SET orizuru:consumers:w1:unacked text"], "holds no list"),
+        ("safe_pop", ["RPUSH q id|notanumber"], "no id and no id|unix seconds"),
+        ("safe_pop", ["SADD q:done nobody"], "done marks of no job"),
+        ("safe_pop", ["LPUSH q s2"], "twice"),
+        ("safe_pop", ["LPUSH q 6ba7b810-9dad-41d1-80b4-00c04fd430c8"], "data has expired"),
+    ],
+)
+@on_screen
+async def test_a_finding_is_said_in_the_verdict(
+    url: str, client: Redis, system: str, commands: Iterable[str], words: str
+) -> None:
+    plant(client)
+    client.delete("__REDIS_SCHED_RESERVED__help")  # a late lease would come first
+    client.zadd("__REDIS_SCHED_RESERVED__help", {"r1": time.time() * 1000 + 600_000})
+    client.delete("1-lock") if system == "timeout_sets" and "1-lock" in "".join(commands) else None
+    client.lrem("q", 1, client.lindex("q", -1))
+    client.hdel("__REDIS_SCHED_JOBS__help", "r2", "x1")
+    for command in commands:
+        client.execute_command(*(word.encode("latin-1") for word in command.split()))
+    spec = next(spec for spec in ALL if spec.startswith(system))
+    async with screen(url, (250, 45), layouts=(spec,)) as it:
+        await it.until(lambda: words in it.text(), f"{words} in the verdict")
+        finding = next(f for q in it.app.session.snapshot.queues for f in q.findings if words in f.text)  # type: ignore[union-attr]
+        assert finding.remedy and finding.queue == QUEUES[system]
+
+
+# ── what is broken ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+KEYS = {
+    "dispatcher": ("delayedtaskset", "readytasklist"),
+    "redisched": ("__REDIS_SCHED_JOBS__help", "__REDIS_SCHED_QUEUED__help", "__REDIS_SCHED_RESERVED__help"),
+    "timeout_sets": ("todos", "in_progress", "done"),
+    "orizuru": ("jobs", "orizuru:consumers", "orizuru:heartbeats", "orizuru:consumers:w1:processing"),
+    "safe_pop": ("q", "q:done"),
+}
+
+
+@pytest.mark.parametrize(("system", "key"), [(system, key) for system, keys in KEYS.items() for key in keys])
+@on_screen
+async def test_a_key_of_another_type_is_said_and_never_written(url: str, client: Redis, system: str, key: str) -> None:
+    plant(client)
+    client.delete(key)
+    client.set(key, "another program's") if system != "redisched" else client.rpush(key, "another program's")
+    before = client.dump(key)
+    spec = next(spec for spec in ALL if spec.startswith(system))
+    async with screen(url, WIDE, layouts=(spec,)) as it:
+        await it.until_shown(QUEUES[system])
+        await opened(it, f"{system}:{QUEUES[system]}")
+        for number in range(1, len(registry.make(system).places) + 1):
+            await it.press(str(number), "D")
+            await it.until_refreshed()
+            await it.press("y" if isinstance(it.app.screen, Question) else "g")
+        await it.press("greater_than_sign", "less_than_sign")
+        await it.until_refreshed()
+        assert it.app.is_running and client.dump(key) == before
+        snapshot = it.app.session.snapshot
+        queue = snapshot.queue(Ref(system, QUEUES[system])) if snapshot else None
+        assert queue is not None and (queue.error or queue.findings), "it says so"
+
+
+@on_screen
+async def test_members_that_cannot_be_read_are_shown_with_their_problem_and_deleted_only_on_request(
+    url: str, client: Redis
+) -> None:
+    client.rpush("q", b"id|notanumber", b"\xff\xfe", b"fine")
+    client.sadd("q:done", "fine")
+    client.lpush("jobs", b"\xda\xff", b"\x91\x01")
+    orizuru.Worker(client, "jobs", "w1").register()
+    client.zadd(dispatcher.DELAYED, {b"\x00\xff\x1b[31m": "-inf", b"due-never": "inf"})
+    async with screen(url, layouts=ALL) as it:
+        await opened(it, "safe_pop:q", "1")
+        await it.until_shown("‹FF›" if "‹FF›" in it.text() else "fine")
+        assert client.lrange("q", 0, -1) == [b"id|notanumber", b"\xff\xfe", b"fine"]
+        await it.press("escape")
+        await opened(it, "orizuru:jobs", "1")
+        await it.until_shown("its body is no MessagePack", "[ 1 ]")
+        await it.press("escape")
+        await opened(it, "dispatcher:readytasklist", "1")
+        await it.until_shown("a due time below 0", "a due time that is infinite")
+        await it.press("G")
+        await it.until(lambda: (job := pane(it).job()) is not None and job.member == b"due-never")
+        await it.press("D", "y")
+        await it.until(lambda: client.zscore(dispatcher.DELAYED, b"due-never") is None, "it is deleted")
+        assert client.zcard(dispatcher.DELAYED) == 1
+
+
+@pytest.mark.parametrize(
+    ("ref", "key", "place"),
+    [("dispatcher:readytasklist", dispatcher.READY, "2"), ("orizuru:jobs", "jobs", "1"), ("safe_pop:q", "q", "1")],
+)
+@on_screen
+async def test_a_body_of_30_mb_in_a_list_is_shown_by_its_size(
+    url: str, client: Redis, ref: str, key: str, place: str
+) -> None:
+    big = b"\xc6\x01\xc9\xc3\x80" + b"x" * 30_000_000 if key == "jobs" else b"x" * 30_000_000
+    client.rpush(key, big, b"\x91\x01" if key == "jobs" else b"small")
+    orizuru.Worker(client, "jobs", "w1").register()
+    read = client.info("stats")["total_net_output_bytes"]
+    async with screen(url, layouts=ALL) as it:
+        await opened(it, ref, place)
+        await it.until(lambda: len(pane(it).jobs) == 2, "both are listed")
+        long = next(job for job in pane(it).jobs.values() if job.body_bytes > 1_000_000 or job.is_partial)
+        while pane(it).cursor_id != long.id:
+            await it.press("j")
+        await it.press("enter")
+        await it.until_shown("body", "are too many to show" if long.body is None else "x")
+        assert it.app.session.snapshot is not None and it.app.session.snapshot.cost.ms < 1_000
+        assert client.info("stats")["total_net_output_bytes"] - read < 3_000_000, "it was never sent"
+        await it.press("D", "y")
+        await it.until(lambda: client.llen(key) == 1, "it is deleted, as whole as it is")
+        assert client.lindex(key, 0) != big
+
+
+# ── whole places ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@on_screen
+async def test_a_whole_set_is_run_again_and_deleted_beyond_what_is_held_of_it(url: str, client: Redis) -> None:
+    total = 11_000
+    for start in range(0, total, 1_000):
+        client.sadd(timeout_sets.DONE, *range(start, start + 1_000))
+    client.sadd(timeout_sets.TODOS, 1_000_000)
+    async with screen(url, layouts=("timeout_sets",)) as it:
+        await opened(it, "timeout_sets:todos", "3")
+        await it.until_shown("3 done 11 000", "of 10 000", "a sample of 11 000")
+        await it.press("asterisk", "R")
+        await it.until_shown("Requeue")
+        await it.press("y")
+        await it.until(lambda: client.scard(timeout_sets.DONE) == 0, "all of them", timeout_s=40)
+        assert client.scard(timeout_sets.TODOS) == total + 1
+        await it.until_shown("3 done ·")
+        await it.press("1", "asterisk", "D")
+        await it.until_shown("Delete")
+        await it.press("y")
+        await it.until(lambda: client.scard(timeout_sets.TODOS) == 0, "all of them", timeout_s=40)
+
+
+@on_screen
+async def test_of_two_places_in_one_key_a_whole_one_leaves_the_other(url: str, client: Redis) -> None:
+    now_s = int(time.time())
+    client.lpush("q", *(b"new%d" % n for n in range(700)), *(b"held%d|%d" % (n, now_s) for n in range(7)))
+    client.lpush("q", b"late|%d" % (now_s - 900))
+    async with screen(url, layouts=("safe_pop:queue=q,timeout_s=600",)) as it:
+        await opened(it, "safe_pop:q")
+        await it.until_shown("1 ready 700", "2 in_progress 7", "3 expired 1")
+        await it.press("asterisk", "D", "y")
+        await it.until(lambda: client.llen("q") == 8, "the ready ones are gone", timeout_s=20)
+        assert all(b"|" in entry for entry in client.lrange("q", 0, -1))
+        await it.press("2", "asterisk", "L")
+        await it.until_shown("Release")
+        await it.press("enter")
+        await it.until(
+            lambda: sum(b"|" not in entry for entry in client.lrange("q", 0, -1)) == 7, "they are given back"
+        )
+        assert client.lrange("q", 0, -1).count(b"late|%d" % (now_s - 900)) == 1
+
+
+@on_screen
+async def test_equal_entries_are_rows_of_their_own_and_one_verb_takes_one(url: str, client: Redis) -> None:
+    client.rpush(dispatcher.READY, b"same", b"same", b"same", b"other")
+    async with screen(url, layouts=("dispatcher",)) as it:
+        await opened(it, "dispatcher:readytasklist", "2")
+        await it.until(lambda: len(pane(it).jobs) == 4)
+        await it.press("j", "space", "space")
+        await it.until_shown("2 marked")
+        await it.press("D", "y")
+        await it.until(lambda: client.lrange(dispatcher.READY, 0, -1) == [b"same", b"other"], "two of the three")
+
+
+# ── one job ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@on_screen
+async def test_a_job_without_an_id_has_a_page_until_it_is_gone(url: str, client: Redis) -> None:
+    client.rpush(dispatcher.READY, b'{"to": "a@b.c", "token": "sesame"}', b"other")
+    async with screen(url, layouts=("dispatcher",)) as it:
+        await opened(it, "dispatcher:readytasklist", "2", "enter")
+        await it.until_shown("place       ready", '"to": "a@b.c"', "••••")
+        assert "sesame" not in it.text()
+        client.lpop(dispatcher.READY)
+        await it.until_shown("The job is gone")
+        await it.press("D")
+        await it.until_refreshed()
+        assert isinstance(it.app.navigation.view, JobPage) and client.llen(dispatcher.READY) == 1
+
+
+@on_screen
+async def test_what_a_question_says_of_a_holder_depends_on_tokens(url: str, client: Redis) -> None:
+    plant(client)
+    async with screen(url, layouts=ALL) as it:
+        await opened(it, "orizuru:jobs", "2", "D")
+        await it.until_shown("A worker holds it: it goes on, and may still release it.")
+        await it.press("n", "escape")
+        await opened(it, "redisched:help", "3", "D")
+        await it.until_shown("A worker holds it: its answer will change nothing.")
+
+
+# ── palette and forms ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(("system", "queue"), QUEUES.items())
+@on_screen
+async def test_the_palette_offers_just_the_verbs_that_act_here(
+    url: str, client: Redis, system: str, queue: str
+) -> None:
+    plant(client)
+    layout = registry.make(system)
+    async with screen(url, layouts=ALL) as it:
+        await opened(it, f"{system}:{queue}")
+        met = set()
+        for number, place in enumerate(layout.places, 1):
+            await it.press(str(number))
+            await it.until(lambda place=place: pane(it).place.name == place.name and bool(pane(it).jobs), "its jobs")
+            ways = {
+                verb.name for verb, _words in it.app.changes.offered() if verb.script
+            }  # to use another verb's script
+            offered = {verb.name for verb, _words in it.app.changes.offered()} - ways
+            assert {"duplicate", "edit and retry", "drip requeue"} >= ways and ("duplicate" in ways) == layout.can(
+                "enqueue"
+            )
+            met |= offered
+            rows = [row for row in layout.verbs() if not row.hidden]
+            assert offered == {row.name for row in rows if row.scope != "job" or layout.can(row.name, place.name)}
+            commands = {command.title for command in it.app.palette.commands()}
+            assert commands >= {row.label for row in rows if row.name in offered} and not commands & {
+                "pause",
+                "resume",
+                "kill",
+                "cancel",
+                "quiet",
+            }
+        assert met == {row.name for row in layout.verbs() if not row.hidden}
+
+
+FORMS = {
+    "dispatcher": {"enqueue": ["body", "delay_ms"], "reschedule": ["delay_ms"]},
+    "redisched": {
+        "enqueue": ["body", "id", "delay_ms"],
+        "release": ["delay_ms"],
+        "reschedule": ["delay_ms"],
+        "extend": ["ttr_ms"],
+    },
+    "timeout_sets": {"enqueue": ["body"], "extend": ["ttr_ms"]},
+    "orizuru": {"enqueue": ["body"]},
+    "safe_pop": {"enqueue": ["body", "id"], "extend": ["ttr_ms"]},
+}
+
+
+@pytest.mark.parametrize("system", FORMS)
+def test_a_form_has_the_fields_that_the_scripts_have(system: str) -> None:
+    layout = registry.make(system)
+    forms = {
+        row.name: [field.name for field in verb_resolution.fields(layout, row)] for row in layout.verbs() if row.key
+    }
+    forms.pop("reserve", None)
+    assert {name: fields for name, fields in forms.items() if fields} == FORMS[system]
+
+
+@pytest.mark.parametrize(
+    ("ref", "typed", "sentence"),
+    [
+        ("orizuru:jobs", "no list", "MessagePack"),
+        ("timeout_sets:todos", "url1", "no whole number"),
+        ("orizuru:orizuru", "[1]", "needs the source list"),
+    ],
+)
+@on_screen
+async def test_a_body_that_its_workers_could_not_read_is_refused_in_words(
+    url: str, client: Redis, ref: str, typed: str, sentence: str
+) -> None:
+    plant(client)
+    before = {key: client.dump(key) for key in client.scan_iter()}
+    named = tuple("orizuru" if ref == "orizuru:orizuru" and "orizuru" in spec else spec for spec in ALL)
+    async with screen(url, layouts=named) as it:
+        await opened(it, ref, "N")
+        await it.until_shown("Enqueue a job in", "as it is")
+        it.app.screen.query_one(TextArea).text = typed
+        it.app.screen.query_one("#yes").focus()
+        await it.press("enter")
+        await it.until(lambda: sentence in " ".join((it.text(), *it.toasts)).replace("\n", " "), sentence)
+        assert {key: client.dump(key) for key in client.scan_iter()} == before
+
+
+@on_screen
+async def test_without_a_source_what_needs_it_is_refused_in_words_and_the_rest_works(url: str, client: Redis) -> None:
+    plant(client)
+    async with screen(url, layouts=("orizuru",)) as it:
+        await opened(it, "orizuru:orizuru", "H")
+        await it.until_told("needs the source list")
+        await it.press("2", "K", "y")
+        await it.until(lambda: client.llen(orizuru.key("w1", "unacked")) == 2, "it is rejected")
+        await it.press("3", "R")
+        await it.until(lambda: sum("requeue needs the source" in told for told in it.toasts) == 1)
+        assert client.llen(orizuru.key("w1", "unacked")) == 2
+
+
+@on_screen
+async def test_bodies_of_others_go_as_they_are(url: str, client: Redis) -> None:
+    plant(client)
+    async with screen(url, layouts=ALL) as it:
+        await opened(it, "safe_pop:q", "N")
+        it.app.screen.query_one(TextArea).text = "no JSON, \u00e9"
+        it.app.screen.query_one("#field-id", Input).value = "mine"
+        await it.press("tab", "enter")
+        await it.until(lambda: client.get("q:data:mine") == "no JSON, é".encode(), "it is put")
+        await it.press("escape")
+        await opened(it, "redisched:help", "N", "tab", "tab", '"1h', "enter")
+        await it.until(lambda: client.hlen("__REDIS_SCHED_JOBS__help") == 6, "an id was made")
+        assert client.zcount("__REDIS_SCHED_QUEUED__help", (time.time() + 3500) * 1000, "inf") == 2

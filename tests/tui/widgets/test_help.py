@@ -1,0 +1,146 @@
+"""The help and the palette: made from the tables, this screen's keys first, and found by their words."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+from redis import Redis
+from screens import NARROW, WIDE, Seeded, on_screen, screen, text_of
+from textual.command import CommandPalette
+
+from rqtui.connection.embedded import EmbeddedServer
+from rqtui.text import formats
+from rqtui.tui import keys
+from rqtui.tui.widgets import help
+from rqtui.tui.widgets.keypage import Group, Line, matching, page
+from rqtui.verbs import VERBS
+from screenshots.seeded import NOW, seed, still
+
+SNAPSHOTS = Path(__file__).parents[2] / "snapshots"
+
+
+def test_every_look_and_every_verb_with_a_key_stands_in_the_help_once() -> None:
+    groups = help.key_groups("board")
+    told = [line.name for group in groups for line in group.lines]
+    assert sorted(told) == sorted(
+        [look.id for look in keys.looks()] + [verb.name for verb in VERBS if verb.key in keys.VERB_KEYS]
+    )
+
+
+@pytest.mark.parametrize("view", ["overview", "board", "job", "errors"])
+def test_the_keys_of_this_screen_come_first(view: str) -> None:
+    first = help.key_groups(view)[0]
+    assert first.title == "On this screen"
+    assert {line.name for line in first.lines} == {look.id for look in keys.LOOKS if view in look.screens}
+
+
+@pytest.mark.parametrize("width", [50, 70, 140, 200])
+def test_no_line_of_the_help_is_wider_than_its_page(width: int) -> None:
+    text = page(help.key_groups("board"), width).plain
+    assert max(map(formats.cell_len, text.splitlines())) <= width
+    titles = {group.title for group in help.key_groups("board")}
+    assert all(title in text for title in titles if len(title) < 40)
+
+
+def test_the_search_finds_a_key_by_its_sign_its_words_or_its_name() -> None:
+    groups = help.key_groups("board")
+
+    def names(typed: str) -> set[str]:
+        return {line.name for group in matching(groups, typed) for line in group.lines}
+
+    assert names("D") == {"delete"}
+    assert "mark_loaded" in names("mark loaded")
+    assert names("mark_loaded") == {"mark_loaded"}
+    assert names("no such words") == set()
+    assert matching([Group("a", (Line("j", "down"),))], "  ") == [Group("a", (Line("j", "down"),))]
+
+
+@on_screen
+async def test_the_help_is_searched_and_left_with_keys(url: str, client: Redis) -> None:
+    Seeded(client).put("a")
+    async with screen(url) as it:
+        await it.press("question_mark")
+        await it.until_shown("On this screen")
+        await it.press("slash", '"memory')
+        await it.until_shown("the server: memory")
+        assert "On this screen" not in it.text()
+        await it.press("escape")
+        await it.until_shown("On this screen")
+        await it.press("G")
+        await it.until(lambda: "On this screen" not in it.text(), "the end of the page")
+        await it.press("escape")
+        await it.until_shown("1 queue")
+        assert it.app.screen is it.app.navigation.view
+
+
+@on_screen
+async def test_the_help_of_a_narrow_terminal_can_be_read_to_its_last_line(url: str, client: Redis) -> None:
+    async with screen(url, (60, 16)) as it:
+        await it.press("question_mark")
+        last = help.key_groups("overview")[-1].lines[-1]
+        await it.press("G")
+        await it.until_shown(last.words[:30])
+
+
+@on_screen
+async def test_the_palette_has_the_verbs_here_every_view_and_the_lock(url: str, client: Redis) -> None:
+    Seeded(client).put("a")
+    async with screen(url) as it:
+        await it.until_shown("mail")
+        await it.press("enter")
+        await it.until_shown("2 ready", "send")
+        titles = [command.title for command in it.app.palette.commands()]
+        assert {"purge", "delete", "reschedule", "lock now", "keys", "theme", "quit"} <= set(titles)
+        assert {look.label for look in keys.LOOKS if look.action.startswith("open_view")} <= set(titles)
+        assert [title for title in titles if titles.count(title) > 1] == [], "two commands with one name"
+        words = {word.name for word in it.app.palette.words}
+        assert {"interval", "theme", "filter", "url", "queue", "view"} <= words
+
+
+@on_screen
+async def test_a_command_of_the_palette_does_what_its_key_does(url: str, client: Redis) -> None:
+    Seeded(client).put("a")
+    async with screen(url) as it:
+        await it.until_shown("mail")
+        await it.press("colon")
+        await it.until(lambda: isinstance(it.app.screen, CommandPalette), "the palette")
+        await it.press('"metrics')
+        await it.until_shown("throughput, failures")
+        await it.press("enter")
+        await it.until(
+            lambda: it.app.navigation.view is not None and it.app.navigation.view.NAME == "metrics", "the metrics"
+        )
+
+
+@on_screen
+async def test_markup_and_escapes_in_the_name_of_a_queue_are_letters_in_the_palette(url: str, client: Redis) -> None:
+    Seeded(client, "[red]x[/red]").put("a")
+    async with screen(url) as it:
+        await it.until_shown("[red]x")
+        await it.press("colon")
+        await it.until(lambda: isinstance(it.app.screen, CommandPalette), "the palette")
+        await it.press('"queue [')
+        await it.until_shown("queue [red]x[/red]")
+
+
+@pytest.mark.parametrize(("name", "size"), [("help-board-160x45", WIDE), ("palette-80x24", NARROW)])
+def test_it_looks_as_it_did(
+    real_server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch, name: str, size: tuple[int, int]
+) -> None:
+    monkeypatch.setattr("time.time", lambda: NOW / 1000)
+    with Redis.from_url(real_server.url) as client:
+        seed(client)
+    pressed = ("mail", "question_mark") if name.startswith("help") else ("mail", "colon")
+
+    async def look() -> str:
+        async with still(real_server.url, size, pressed) as app:
+            return text_of(app)
+
+    text = asyncio.run(look()) + "\n"
+    file = SNAPSHOTS / f"{name}.txt"
+    if os.environ.get("RQTUI_WRITE_SNAPSHOTS"):
+        file.write_text(text, "utf-8")
+    assert text == file.read_text("utf-8")

@@ -1,0 +1,510 @@
+"""The table, by the keys a person presses: what is under the cursor stays there, and only changes are repainted."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from textual.app import App, ComposeResult
+from textual.color import Color
+from textual.message import Message
+from textual.pilot import Pilot
+from textual.strip import Strip
+from textual.widgets import Input
+
+import rqtui.tui
+from rqtui.text.pieces import Piece
+from rqtui.tui.format import theme
+from rqtui.tui.format.rows import Column, Row, Window, arrange, follow
+from rqtui.tui.widgets.table import Table
+
+COLUMNS = (
+    Column("id", "id", 6),
+    Column("job", "job", 10, weight=1),
+    Column("age", "age", 6, align="right", style="muted"),
+)
+
+
+def row(number: int | str, age: str = "1s") -> Row:
+    return Row(f"j{number}".encode(), (f"j{number}", "send_invoice", age))
+
+
+def rows(*numbers: int | str) -> list[Row]:
+    return [row(number) for number in numbers]
+
+
+class Watched(Table):
+    """It counts the lines that are drawn."""
+
+    drawn: ClassVar[list[int]] = []
+
+    def render_line(self, y: int) -> Strip:
+        self.drawn.append(y)
+        return super().render_line(y)
+
+
+class House(App[None]):
+    """One table, and what it said."""
+
+    CSS_PATH = Path(rqtui.tui.__file__).parent / "rqtui.tcss"
+
+    def __init__(self, theme_name: str = theme.DARK, **options: object) -> None:
+        super().__init__(ansi_color=theme_name == theme.ANSI or None)
+        self.said: list[Message] = []
+        self.first_theme, self.options = theme_name, options
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        return theme.defaults(self.current_theme)
+
+    def compose(self) -> ComposeResult:
+        yield Watched(COLUMNS, empty="No job is ready. Press N for a new one.", id="table", **self.options)  # type: ignore[arg-type]
+        yield Input(id="filter")
+
+    def on_mount(self) -> None:
+        theme.install(self, self.first_theme)  # type: ignore[arg-type]
+        self.table.focus()
+
+    @property
+    def table(self) -> Watched:
+        return self.query_one("#table", Watched)
+
+    def on_table_moved(self, message: Table.Moved) -> None:
+        self.said.append(message)
+
+    on_table_opened = on_table_wanted = on_table_marked = on_table_moved  # type: ignore[assignment]
+
+    def heard(self, kind: type) -> list[Message]:
+        return [message for message in self.said if type(message) is kind]
+
+    def lines(self) -> list[str]:
+        """What is on the screen within the frame, without the empty end of each line."""
+        table = self.table
+        drawn = [table.render_line(y).text.rstrip() for y in range(table.size.height)]
+        while drawn and not drawn[-1]:
+            drawn.pop()
+        return drawn
+
+    def body(self) -> list[str]:
+        """The rows in sight as (gutter + id)."""
+        return [line[:2].replace(" ", "") + line[2:8].strip() for line in self.lines()[1:]]
+
+
+def house(
+    test: Callable[[House, Pilot[None]], Awaitable[None]], size: tuple[int, int] = (60, 20), **options: object
+) -> None:
+    async def run() -> None:
+        app = House(**options)  # type: ignore[arg-type]
+        async with app.run_test(size=size) as pilot:
+            await pilot.pause()
+            await test(app, pilot)
+
+    asyncio.run(run())
+
+
+# ── the cursor ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_keys_move_the_cursor_and_say_so() -> None:
+    async def test(app: House, pilot: Pilot[None]) -> None:
+        app.table.update(rows(1, 2, 3, 4))
+        await pilot.press("j", "down", "k", "G", "g", "end", "up", "enter")
+        assert app.body() == ["j1", "j2", "▌j3", "j4"]
+        moved = [message.id for message in app.heard(Table.Moved)]  # type: ignore[attr-defined]
+        assert moved == [b"j1", b"j2", b"j3", b"j2", b"j4", b"j1", b"j4", b"j3"]
+        assert [message.id for message in app.heard(Table.Opened)] == [b"j3"]  # type: ignore[attr-defined]
+
+    house(test)
+
+
+def test_the_cursor_stays_on_its_job_when_others_come_and_go() -> None:
+    async def test(app: House, pilot: Pilot[None]) -> None:
+        app.table.update(rows(1, 2, 3, 4))
+        await pilot.press("j", "j")
+        app.table.update(rows(9, 1, 3, 4))
+        assert app.table.cursor_id == b"j3"
+        app.table.update(rows(3, 4))
+        assert app.table.cursor_id == b"j3"
+        assert app.body() == ["▌j3", "j4"]
+
+    house(test)
+
+
+def test_a_row_that_left_stays_under_the_cursor_until_the_cursor_leaves_it() -> None:
+    async def test(app: House, pilot: Pilot[None]) -> None:
+        app.table.update(rows(1, 2, 3, 4))
+        await pilot.press("j")
+        app.table.update(rows(1, 3, 4))
+        app.table.update(rows(0, 1, 3, 4))
+        assert app.body() == ["j0", "j1", "▌×j2", "j3", "j4"]
+        assert app.table.is_cursor_gone
+        assert app.table.cursor_id == b"j2"
+        await pilot.press("j")
+        assert app.body() == ["j0", "j1", "▌j3", "j4"]
+        assert not app.table.is_cursor_gone
+
+    house(test)
+
+
+def test_the_last_job_of_all_can_be_left_too() -> None:
+    async def test(app: House, pilot: Pilot[None]) -> None:
+        app.table.update(rows(1))
+        await pilot.press("j")
+        app.table.update([])
+        assert app.body() == ["▌×j1"]
+        await pilot.press("j")
+        assert app.table.cursor_id is None
+        assert app.lines()[1:] == ["", "  No job is ready. Press N for a new one."]
+
+    house(test)
+
+
+def test_a_row_that_comes_back_is_itself_again() -> None:
+    async def test(app: House, pilot: Pilot[None]) -> None:
+        app.table.update(rows(1, 2, 3))
+        await pilot.press("j")
+        app.table.update(rows(1, 3))
+        app.table.update(rows(1, 2, 3))
+        assert app.body() == ["j1", "▌j2", "j3"]
+
+    house(test)
+
+
+def test_rows_above_do_not_move_what_is_looked_at() -> None:
+    async def test(app: House, pilot: Pilot[None]) -> None:
+        app.table.update(rows(*range(100)))
+        await pilot.press(*"j" * 30)
+        before = app.body()
+        app.table.update(rows("a", "b", *range(100)))
+        await pilot.pause()
+        assert app.body() == before
+
+    house(test)
+
+
+def test_an_unfocused_table_that_nobody_touched_shows_its_head() -> None:
+    async def test(app: House, pilot: Pilot[None]) -> None:
+        app.query_one("#filter").focus()
+        await pilot.pause()
+        app.table.update(rows(*range(50)))
+        app.table.update(rows("a", *range(50)))
+        await pilot.pause()
+        assert app.body()[:2] == ["ja", "j0"]
+
+    house(test)
+
+
+# ── marks ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_space_marks_and_moves_on_and_marks_belong_to_ids() -> None:
+    async def test(app: House, pilot: Pilot[None]) -> None:
+        app.table.update(rows(1, 2, 3, 4))
+        await pilot.press("space", "space", "space", "up", "space")
+        assert app.table.marks == (b"j1", b"j2")
+        app.table.update(rows(5, 2, 4, 1))
+        assert app.body() == ["j5", "◆j2", "▌j4", "◆j1"]
+        app.table.update(rows(4))
+        assert app.table.marks == (b"j1", b"j2")
+        assert app.heard(Table.Marked)[-1].ids == (b"j1", b"j2")  # type: ignore[attr-defined]
+        await pilot.press("u")
+        assert app.table.marks == ()
+
+    house(test)
+
+
+def test_v_marks_a_range_and_escape_gives_it_up() -> None:
+    async def test(app: House, pilot: Pilot[None]) -> None:
+        app.table.update(rows(1, 2, 3, 4, 5))
+        await pilot.press("j", "v", "j", "j")
+        assert app.table.marks == ()
+        assert app.body() == ["j1", "◆j2", "◆j3", "▌◆j4", "j5"]
+        await pilot.press("escape", "k", "v", "k", "k", "v")
+        assert app.table.marks == (b"j1", b"j2", b"j3")
+        await pilot.press("a")
+        assert set(app.table.marks) == {b"j1", b"j2", b"j3", b"j4", b"j5"}
+
+    house(test)
+
+
+def test_escape_is_the_screens_when_no_range_is_open() -> None:
+    async def test(app: House, pilot: Pilot[None]) -> None:
+        pressed: list[str] = []
+        app.action_note = lambda: pressed.append("escape")  # type: ignore[attr-defined]
+        app.bind("escape", "note")
+        app.table.update(rows(1))
+        await pilot.press("escape")
+        assert pressed == ["escape"]
+
+    house(test)
+
+
+# ── long lists ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_window_into_ten_million_rows_asks_for_the_part_in_sight() -> None:
+    async def test(app: House, pilot: Pilot[None]) -> None:
+        total = 10_000_000
+        app.table.update(rows(*range(100)), total)
+        await pilot.press("j")
+        assert app.heard(Table.Wanted) == []
+        await pilot.press("G")
+        await pilot.pause()
+        wanted = app.heard(Table.Wanted)[-1]
+        assert app.body()[-1] == "▌·"
+        offset, limit = wanted.offset, wanted.limit  # type: ignore[attr-defined]
+        assert offset <= total - 20 < total <= offset + limit
+        app.table.update(rows(*range(offset, total)), total, offset)
+        await pilot.pause()
+        assert app.table.cursor_id == b"j9999999"
+        assert app.body()[-1] == "▌j9999…"
+        assert len(app.heard(Table.Wanted)) == 1
+
+    house(test)
+
+
+def test_walking_through_a_list_never_shows_a_hole_when_it_is_answered() -> None:
+    async def test(app: House, pilot: Pilot[None]) -> None:
+        app.table.update(rows(*range(100)), 400)
+        seen = set(app.body())
+        for _ in range(34):
+            await pilot.press("pagedown")
+            for wanted in app.heard(Table.Wanted):
+                first = wanted.offset  # type: ignore[attr-defined]
+                app.table.update(rows(*range(first, min(400, first + 100))), 400, first)
+            app.said.clear()
+            seen.update(app.body())
+            assert "·" not in app.body()
+        assert app.table.cursor_id == b"j399"
+        assert {f"j{number}" for number in range(400)} <= {name.strip("▌") for name in seen}
+
+    house(test)
+
+
+def test_what_merely_slid_into_the_window_did_not_arrive() -> None:
+    old = Window(tuple(rows(1, 2, 3)), 0, 10)
+    fresh, _ = follow(old, rows(9, 2, 8, 3, 4), 0, 10, None, 0)
+    assert fresh.arrived == {b"j9", b"j8"}
+    whole, _ = follow(Window(tuple(rows(1, 2, 3)), 0, 3), rows(2, 3, 4), 0, 3, None, 0)
+    assert whole.arrived == {b"j4"}
+    paged, _ = follow(old, rows(4, 5, 6), 3, 10, None, 0)
+    assert paged.arrived == frozenset()
+
+
+def test_a_row_that_moved_out_of_the_window_is_not_called_gone() -> None:
+    old = Window(tuple(rows(4, 5, 6)), 3, 10)
+    fresh, place = follow(old, rows(6, 7, 8), 3, 8, row(4), 3)
+    assert fresh.ghost is None
+    assert place == 2
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_whatever_happens_the_cursor_and_the_marks_keep_their_ids(seed: int) -> None:
+    async def test(app: House, pilot: Pilot[None]) -> None:
+        luck = random.Random(seed)
+        ids = list(range(40))
+        app.table.update(rows(*ids))
+        await pilot.press(*luck.choices(["j", "space", "pagedown"], k=8))
+        await pilot.pause()
+        for _ in range(15):
+            under, marks = app.table.cursor_id, app.table.marks
+            ids = [each for each in ids if luck.random() < 0.8]
+            ids[luck.randint(0, len(ids)) : 0] = [max(ids, default=0) + at + 1 for at in range(luck.randint(0, 4))]
+            app.table.update(rows(*ids))
+            assert (app.table.cursor_id, app.table.marks) == (under, marks)
+            assert sum("▌" in line for line in app.body()) == 1
+            await pilot.press(luck.choice(["j", "k", "space", "G", "g"]))
+            shown = [line.strip("▌◆◇×") for line in app.body()]
+            ghost = 1 if app.table.is_cursor_gone else 0
+            assert app.table.in_sight[1] <= len(ids) + ghost
+            first = app.table.top
+            if not ghost:
+                assert shown == [f"j{each}" for each in ids[first : first + app.table.room]]
+
+    house(test)
+
+
+# ── drawing ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.hooks
+def test_only_what_changed_is_repainted() -> None:
+    async def test(app: House, pilot: Pilot[None]) -> None:
+        async def drawn_by(change: Callable[[], object]) -> list[int]:
+            app.table.drawn.clear()
+            change()
+            await pilot.pause()
+            return sorted(app.table.drawn)
+
+        newer = [row(number, "2s" if number in (3, 7) else "1s") for number in range(10)]
+        assert len(await drawn_by(lambda: app.table.update(rows(*range(10))))) == 10
+        assert await drawn_by(lambda: app.table.update(rows(*range(10)))) == []
+        assert await drawn_by(lambda: app.table.update(newer)) == [4, 8]
+        assert await drawn_by(lambda: app.table.set_subtitle("as of 1 s")) == []
+        assert await drawn_by(lambda: app.table.action_move(1)) == [1, 2]
+        assert await drawn_by(app.table.action_mark) == [2, 3]
+        assert await drawn_by(lambda: app.table.update([*newer, row("new")])) == [11]
+        assert await drawn_by(lambda: app.table.update([*newer, row("new")])) == [11]  # its tint ends
+
+    house(test)
+
+
+def test_of_a_line_only_the_changed_cells_are_sent() -> None:
+    async def test(app: House, pilot: Pilot[None]) -> None:
+        app.table.update(rows(1))
+        before = app.table.line(1, app.table.scrollable_content_region.width, 0)
+        app.table.update([row(1, "2s")])
+        x, width = app.table.painter.changes(before, app.table.line(1, app.table.scrollable_content_region.width, 0))
+        assert width == 6
+        assert app.table.render_line(1).text[x : x + width] == "    2s"
+
+    house(test)
+
+
+def test_a_growing_total_lays_nothing_out_anew() -> None:
+    async def test(app: House, pilot: Pilot[None]) -> None:
+        app.table.update(rows(*range(100)), 100_000)
+        await pilot.pause()
+        for _ in range(200):  # what the first update asked for is painted, also on a busy machine
+            if not app.table.vertical_scrollbar._repaint_regions:
+                break
+            await pilot.pause(0.01)
+        before = app.table._layout_updates
+        app.table.update(rows(*range(100)), 100_001)
+        assert not app.table.vertical_scrollbar._repaint_regions  # its thumb looks the same
+        await pilot.pause()
+        assert app.table._layout_updates == before
+        assert app.table.max_scroll_y == 100_001 + 1 - app.table.size.height
+
+    house(test)
+
+
+def test_markup_and_escapes_in_data_are_text() -> None:
+    async def test(app: House, pilot: Pilot[None]) -> None:
+        app.table.update([Row(b"x", ("[b]x[/]", "\x1b]0;evil\x07[@click=app.quit]\u202e", "1s"))])
+        app.table.set_title("[red]", Piece("\x1b[2Jmail", "strong"))
+        await pilot.pause()
+        text = "\n".join(app.lines())
+        assert "[b]x[/" in text or "[b]x[…" in text
+        assert "␛]0;evil␇[@click=app.quit]‹202E›" in text
+        assert "\x1b" not in text
+        assert app.table._border_title is not None
+        assert app.table._border_title.plain == "[red]␛[2Jmail"
+
+    house(test, size=(80, 20))
+
+
+def test_wide_characters_keep_the_columns_aligned() -> None:
+    async def test(app: House, pilot: Pilot[None]) -> None:
+        names = ["plain", "日本語の長い仕事の名前です日本語の長い仕事", "e\u0301" * 40, "👨\u200d👩\u200d👧", "🇩🇪" * 9]
+        app.table.update([Row(f"{at}", (str(at), name, "1s")) for at, name in enumerate(names)])
+        await pilot.pause()
+        strips = [app.table.render_line(y) for y in range(1, 6)]
+        assert {strip.cell_length for strip in strips} == {app.table.scrollable_content_region.width}
+        assert {strip.text.rstrip()[-2:] for strip in strips} == {"1s"}
+
+    house(test, size=(40, 12))
+
+
+def test_an_empty_table_says_what_to_press_but_not_before_it_knows() -> None:
+    async def test(app: House, pilot: Pilot[None]) -> None:
+        assert app.lines()[1:] == []
+        app.table.update([])
+        assert app.lines()[1:] == ["", "  No job is ready. Press N for", "  a new one."]
+
+    house(test, size=(34, 12))
+
+
+def test_columns_leave_in_their_order_when_it_gets_narrow() -> None:
+    columns = (Column("a", width=8), Column("b", width=8, drop=1), Column("c", width=8, drop=2), Column("d", weight=1))
+    shown = {width: [slot.column for slot in arrange(columns, width, 2)] for width in (60, 37, 36, 27, 26, 5)}
+    assert shown == {60: [0, 1, 2, 3], 37: [0, 1, 3], 36: [0, 1, 3], 27: [0, 3], 26: [0, 3], 5: [0, 3]}
+    assert sum(slot.width for slot in arrange(columns, 60, 2)) + 3 * 2 == 60
+
+
+def test_a_click_moves_and_a_double_click_opens() -> None:
+    async def test(app: House, pilot: Pilot[None]) -> None:
+        app.table.update(rows(1, 2, 3))
+        await pilot.pause()
+        await pilot.click("#table", offset=(10, 3))
+        assert app.table.cursor_id == b"j2"
+        await pilot.click("#table", offset=(10, 1))  # the header
+        assert app.table.cursor_id == b"j2"
+        await pilot.double_click("#table", offset=(10, 4))
+        assert [message.id for message in app.heard(Table.Opened)] == [b"j3"]  # type: ignore[attr-defined]
+
+    house(test)
+
+
+def test_ascii_needs_no_other_letters() -> None:
+    async def test(app: House, pilot: Pilot[None]) -> None:
+        app.table.update([Row(f"{n}", (f"a-long-id-{n}", "job", "1s")) for n in range(3)])
+        await pilot.press("space", "j")
+        assert "".join(app.lines()).isascii()
+        assert [line[:2] for line in app.lines()[1:]] == [" *", "  ", "> "]
+
+    house(test, ascii_only=True)
+
+
+# ── themes ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("name", [theme.DARK, theme.LIGHT, theme.ANSI, "nord", "textual-light", "ansi-dark"])
+def test_the_screen_opens_in_every_theme_and_changes_to_every_other(name: str) -> None:
+    async def test(app: House, pilot: Pilot[None]) -> None:
+        app.table.update([Row(b"x", (Piece("x", style), "job", "1s")) for style in sorted(theme.STYLES)])
+        app.table.set_title(Piece("ready", "state-ready"))
+        await pilot.pause()
+        for other in (theme.LIGHT, theme.ANSI, theme.DARK, name):
+            app.theme = other
+            await pilot.pause()
+            drawn = {piece.text.strip(): piece.style for piece in app.table.render_line(2) if piece.style}
+            assert drawn["x"].color == theme.ink(app.theme_variables, sorted(theme.STYLES)[1]).color
+        styles = [theme.ink(app.theme_variables, style) for style in theme.STYLES]
+        assert all(style.color is not None for style in styles)
+
+    house(test, theme_name=name)
+
+
+@pytest.mark.parametrize("name", [theme.DARK, theme.LIGHT])
+def test_every_hue_can_be_read_on_its_ground(name: str) -> None:
+    made = next(each for each in theme.THEMES if each.name == name)
+    ground = Color.parse(made.variables["ground"])
+    for hue in ("data", "strong", "accented", *(name for name in made.variables if name.startswith("state-"))):
+        assert _contrast(Color.parse(made.variables[hue]), ground) >= 4.5, hue
+
+
+def _contrast(one: Color, other: Color) -> float:
+    """WCAG 2.1: (lighter + 0.05) / (darker + 0.05) of the relative luminances."""
+
+    def luminance(color: Color) -> float:
+        parts = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in color.normalized]
+        return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
+
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_under_no_color_there_is_no_colour(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    name = theme.preferred({"NO_COLOR": "1"}, theme.DARK)
+
+    async def test(app: House, pilot: Pilot[None]) -> None:
+        app.table.update([Row(b"x", (Piece("x", "state-dead"), "job", "1s")), *rows(1, 2)])
+        await pilot.press("space")
+        strips = app.table.render_lines(app.table.size.region)
+        colours = {
+            colour.name
+            for strip in strips
+            for segment in strip
+            if segment.style
+            for colour in (segment.style.color, segment.style.bgcolor)
+            if colour is not None
+        }
+        assert colours == {"default"}
+
+    assert name == theme.ANSI
+    house(test, theme_name=name)
