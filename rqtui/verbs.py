@@ -131,6 +131,7 @@ VERBS: tuple[Verb, ...] = (
     ),
     Verb("reschedule", "reschedule", "rescheduled", "T", takes=("scheduled", "ready"), form=_WHEN),
     Verb("reprioritise", "reprioritise", "reprioritised", takes=("scheduled", "ready"), form=_WHEN[1:]),
+    Verb("bump", "bump", "bumped", takes=("ready",)),
     Verb(
         "extend", "extend", "extended", "E", takes=("reserved",), form=(Field("ttr_ms", "lease from now", "duration"),)
     ),
