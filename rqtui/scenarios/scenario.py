@@ -6,8 +6,10 @@ with one seed are comparable. Native scenarios stand in `stories.py`, those of o
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from random import Random
 from zlib import crc32
 
 PLAY_S = 20.0  # without a screen, where nobody says how long
@@ -54,6 +56,26 @@ class Kind:
     kills: bool = False
 
 
+_LETTERS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+def filled(error: str, number: int) -> str:
+    """An error with its holes filled as `number` has it: {n} a number, {hex} 12 digits, {mixed} 10 letters and digits.
+
+    A hole has another filling each time it occurs.
+    """
+    rng = Random(number)
+
+    def fill(hole: re.Match[str]) -> str:
+        if hole[1] == "n":
+            return str(rng.randrange(1, 30))
+        if hole[1] == "hex":
+            return f"{rng.getrandbits(48):012x}"
+        return "".join(rng.choices(_LETTERS, k=10))
+
+    return re.sub(r"\{(n|hex|mixed)\}", fill, error) if "{" in error else error
+
+
 @dataclass(frozen=True, slots=True)
 class Fate:
     """How one attempt at one job ends: after `run_ms`, well (`error` is empty) or not, or with the worker's death."""
@@ -75,12 +97,18 @@ class QueuePlan:
 
 @dataclass(frozen=True, slots=True)
 class PastGroup:
-    """Jobs that failed and died before anybody looked, `minutes_ago`, all with one kind of error."""
+    """Jobs that came before anybody looked, `minutes_ago`, and what became of them.
+
+    With an `error` they failed with it at every attempt and died; with a `worker` it leased them for `ttr_ms` and has
+    been silent since; with neither they wait. Those that wait are the youngest of their queue.
+    """
 
     minutes_ago: int
     queue: str
     error: str
     jobs: tuple[NewJob, ...]
+    worker: str = ""
+    ttr_ms: int = 60_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +198,7 @@ class NativeScenario(Scenario):
             return Fate(run_ms, kills=True)
         is_doomed = kind.doomed > 0 and crc32(b"%d:doomed:%s" % (seed, id)) < kind.doomed * 2**32
         if kind.errors and (is_doomed or roll < kind.fails * 2**16):
-            return Fate(run_ms, kind.errors[pick % len(kind.errors)])
+            return Fate(run_ms, filled(kind.errors[pick % len(kind.errors)], crc32(id) + attempt))
         return Fate(run_ms)
 
 

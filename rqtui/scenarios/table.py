@@ -5,6 +5,7 @@ from __future__ import annotations
 from rqtui.errors import UsageError
 from rqtui.scenarios.consumers import CONSUMERS
 from rqtui.scenarios.delays import DELAYS
+from rqtui.scenarios.incident import INCIDENT
 from rqtui.scenarios.latecomer import LATECOMER
 from rqtui.scenarios.onboarding import ONBOARDING
 from rqtui.scenarios.scenario import Scenario
@@ -12,7 +13,7 @@ from rqtui.scenarios.stories import NATIVE
 from rqtui.scenarios.timeouts import TIMEOUTS
 
 SCENARIOS: dict[str, Scenario] = {
-    story.name: story for story in (DELAYS, ONBOARDING, TIMEOUTS, CONSUMERS, LATECOMER, *NATIVE)
+    story.name: story for story in (DELAYS, ONBOARDING, TIMEOUTS, CONSUMERS, LATECOMER, *NATIVE, INCIDENT)
 }
 
 

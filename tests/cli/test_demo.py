@@ -12,7 +12,16 @@ from rqtui.connection.embedded import embedded
 from rqtui.errors import UsageError
 
 FIELDS = {"scenario", "layout", "seed", "server", "elapsed_ms", "put", "done", "jobs_s", "lost", "queues", "findings"}
-BRIEF = ("delays", "onboarding", "consumers", "latecomer", "poison", "rush", "outage")  # `timeouts` plays to its end
+BRIEF = (
+    "delays",
+    "onboarding",
+    "consumers",
+    "latecomer",
+    "poison",
+    "rush",
+    "outage",
+    "incident",
+)  # `timeouts` plays to its end
 
 
 @pytest.fixture(

@@ -1,0 +1,156 @@
+"""The scenario `incident`: what a person on call is woken for, with its causes, its victims and its way out.
+
+A shop's `orders` fail for three reasons: 5 000 jobs died of them, two workers fell silent with a hundred leases each,
+20 000 jobs wait, and every other attempt still fails, until somebody deploys the fix (`_`). `mails` and `images` are
+well. It has happened when the screen opens; the tour in `docs/tour.md` follows it from the alarm to the report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from random import Random
+from typing import NamedTuple
+
+from rqtui.scenarios import bodies
+from rqtui.scenarios.scenario import CONTROLS, FIX, Arrival, Kind, NativeScenario, NewJob, PastGroup, QueuePlan
+
+_EXTRA, _PAST = 1 << 30, 1 << 31  # first numbers of jobs, so that the ids of bursts and of the past meet no other's
+_CHUNK = 250  # jobs of one cause that die at once
+_DIED_MINUTES = (40, 13)  # ago: from, to
+_SILENT_MINUTES, _WAITING_MINUTES = 12, 10
+_WAITING, _SILENT, _HELD_EACH = 20_000, ("orders-eu-7", "orders-eu-9"), 100
+_LEASE_MS = 3_600_000  # long enough that no reaper comes to help
+
+
+class _Cause(NamedTuple):
+    """Why jobs died: how many, of which kinds, and the traceback that each left; its holes are filled per job."""
+
+    dead: int
+    names: tuple[str, ...]
+    error: str
+
+
+_TRACE = "Traceback (most recent call last):\n"
+_CARD = _Cause(
+    2_500,
+    ("charge_card",) * 8 + ("refund_card",),
+    _TRACE + '  File "/srv/shop/worker.py", line 61, in run\n    task(**body)\n'
+    '  File "/srv/shop/charge.py", line 88, in charge\n    raise CardDeclined(charge, customer, code)\n'
+    "shop.errors.CardDeclined: charge ch_{mixed} of customer cus_{mixed} was declined (51)\n",
+)
+_TIMEOUT = _Cause(
+    1_300,
+    ("notify_warehouse",) * 4 + ("charge_card",),
+    _TRACE + '  File "/srv/shop/worker.py", line 61, in run\n    task(**body)\n'
+    '  File "/srv/shop/http.py", line 41, in post\n    answer = session.post(url, timeout=5)\n'
+    "TimeoutError: POST https://api-{n}.pay.example/v2/{hex} gave no answer in 5.{n} s\n",
+)
+_DUPLICATE = _Cause(
+    1_200,
+    ("charge_card", "notify_warehouse"),
+    _TRACE + '  File "/srv/shop/worker.py", line 61, in run\n    task(**body)\n'
+    '  File "/srv/shop/db.py", line 12, in insert\n    cursor.execute(statement, row)\n'
+    'IntegrityError: duplicate key value violates "orders_pkey": ({n}, req_{mixed})\n',
+)
+_CAUSES = (_CARD, _TIMEOUT, _DUPLICATE)
+_KINDS = (
+    Kind("charge_card", (250, 900), fails=0.55, errors=(_CARD.error, _CARD.error, _DUPLICATE.error)),
+    Kind("refund_card", (250, 900), fails=0.45, errors=(_CARD.error,)),
+    Kind("notify_warehouse", (200, 700), fails=0.5, errors=(_TIMEOUT.error, _DUPLICATE.error)),
+    Kind("send_invoice", (80, 300)),
+    Kind("welcome", (80, 300)),
+    Kind("resize_image", (300, 900)),
+)
+_ORDERS = ("charge_card", "charge_card", "charge_card", "notify_warehouse", "notify_warehouse", "refund_card")
+_PER_S = {"orders": 9.0, "mails": 6.0, "images": 2.0}
+
+
+def _order(rng: Random, number: int, name: str = "") -> NewJob:
+    return NewJob(bodies.generated_id(rng, number), bodies.order(rng), name or rng.choice(_ORDERS))
+
+
+def _mail(rng: Random, number: int) -> NewJob:
+    name, write = rng.choice((("send_invoice", bodies.send_invoice), ("welcome", bodies.welcome)))
+    delay_ms = rng.randrange(10_000, 240_000) if rng.random() < 0.1 else None
+    return NewJob(bodies.generated_id(rng, number), write(rng), name, delay_ms)
+
+
+def _image(rng: Random, number: int) -> NewJob:
+    return NewJob(bodies.generated_id(rng, number), bodies.resize_image(rng), "resize_image")
+
+
+_MAKE = {"orders": _order, "mails": _mail, "images": _image}
+
+
+def _plan(seed: int) -> Iterator[Arrival]:
+    rng, at_ms = Random(f"incident:{seed}"), 0.0
+    queues, weights = list(_PER_S), list(_PER_S.values())
+    for number in range(_EXTRA):
+        (queue,) = rng.choices(queues, weights)
+        yield Arrival(int(at_ms), queue, _MAKE[queue](rng, number))
+        at_ms += 1_000 * rng.expovariate(sum(weights))
+
+
+def _extra(seed: int) -> Iterator[Arrival]:
+    rng = Random(f"incident-burst:{seed}")
+    for number in range(_EXTRA, _PAST):
+        yield Arrival(0, "orders", _order(rng, number))
+
+
+def _past(seed: int) -> tuple[PastGroup, ...]:
+    """Who died, chunk by chunk; then what the silent workers hold; then what has come since and waits."""
+    rng, number = Random(f"incident-past:{seed}"), _PAST
+
+    def jobs(names: tuple[str, ...] = _ORDERS) -> Iterator[NewJob]:
+        nonlocal number
+        while True:
+            number += 1
+            yield _order(rng, number, rng.choice(names))
+
+    dead = [cause for cause in _CAUSES for _ in range(cause.dead // _CHUNK)]
+    rest = [(cause, cause.dead % _CHUNK) for cause in _CAUSES if cause.dead % _CHUNK]
+    rng.shuffle(dead)
+    chunks = [*((cause, _CHUNK) for cause in dead), *rest]
+    first, last = _DIED_MINUTES
+    groups = [
+        PastGroup(
+            first - (first - last) * at // len(chunks), "orders", cause.error, tuple(islice(jobs(cause.names), size))
+        )
+        for at, (cause, size) in enumerate(chunks)
+    ]
+    groups += [
+        PastGroup(_SILENT_MINUTES, "orders", "", tuple(islice(jobs(), _HELD_EACH)), worker=name, ttr_ms=_LEASE_MS)
+        for name in _SILENT
+    ]
+    per_minute = _WAITING // _WAITING_MINUTES
+    groups += [
+        PastGroup(ago, "orders", "", tuple(islice(jobs(), per_minute))) for ago in range(_WAITING_MINUTES, 0, -1)
+    ]
+    return tuple(groups)
+
+
+_KEPT = {"keep_ms": 300_000, "done_max": 5_000, "max_attempts": 3, "backoff_ms": 20_000}
+
+INCIDENT = NativeScenario(
+    name="incident",
+    summary="5 000 dead of three causes, 200 jobs of silent workers, 20 000 waiting: find out why, and mend it",
+    queues=(
+        QueuePlan("orders", 7, settings={**_KEPT, "ttr_ms": 30_000}),
+        QueuePlan("mails", 2, settings={**_KEPT, "ttr_ms": 30_000}),
+        QueuePlan("images", 2, settings={**_KEPT, "ttr_ms": 30_000}),
+    ),
+    kinds={kind.name: kind for kind in _KINDS},
+    plan=_plan,
+    extra=_extra,
+    past=_past,
+    tries=(
+        ("e", "the errors by cause: how many, since when, in which line of which file"),
+        ("w", "the workers: two are silent, and hold a hundred jobs each; L releases them"),
+        ("_ e R", "deploy the fix, then run again what died of one cause, slowly or all at once"),
+        ("o s", "write the report: what was found, what was done, what came of it"),
+    ),
+    watch=("the verdict of orders, and what stands behind it", "what is dead, held and waiting, until all is well"),
+    controls=(*(control for control in CONTROLS if control.name != "poison"), FIX),
+    acts=((0.2, "kill"), (0.35, "stall"), (0.5, "add"), (0.5, "burst"), (0.6, "fix")),
+)
