@@ -113,12 +113,12 @@ def compiled(pattern: str) -> re.Pattern[str]:
 
 
 def _body(body: bytes) -> str:
-    """Its bytes as text and, of a list or an object in MessagePack, what they mean."""
-    if body[:1] < b"\x80":
+    """Its bytes as text and, of MessagePack, a pickle or what is compressed, what they mean."""
+    if body[:1] < b"\x80" and body[:1] != b"x":
         return _text(body)
-    from rqtui.text import msgpack  # late: most bodies are JSON
+    from rqtui.text.body import meant  # late: most bodies are JSON
 
-    return f"{_text(body)}\n{msgpack.as_json(body)}"
+    return f"{_text(body)}\n{meant(body)}"
 
 
 def _text(value: bytes) -> str:

@@ -1,15 +1,16 @@
-"""A job's body as text to look at: indented JSON, msgpack, UTF-8, or a hex dump, with secrets masked.
+"""A job's body as text to look at: indented JSON, msgpack, pickle, UTF-8, or a hex dump, with secrets masked.
 
-Bodies are bytes from strangers: they are shown, never executed or unpickled, every line is `safe`, and no more than
-64 kB are looked at, so a body of 30 MB or one nested a million deep costs what a small one does. The JSON is
-indented token by token: numbers, repeated keys and their order stand as they were sent. What is shown here is never
-what is edited or sent again; that is the raw body.
+Bodies are bytes from strangers: they are shown, never executed, and pickles read, never loaded. Every line is `safe`,
+and no more than 64 kB are looked at, so a body of 30 MB or one nested a million deep costs what a small one does. The
+JSON is indented token by token: numbers, repeated keys and their order stand as they were sent. What is shown here is
+never what is edited or sent again; that is the raw body.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import zlib
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -32,7 +33,10 @@ class _Secrets(NamedTuple):
 
 
 class BodyView(NamedTuple):
-    """`encoding` is json, msgpack, utf-8, text, hex or empty; `text` has lines, all of them safe to print."""
+    """`encoding` is json, msgpack, pickle, utf-8, text, hex or empty; `text` has lines, all of them safe to print.
+
+    What is compressed has the encoding of what is in it behind `zlib `.
+    """
 
     encoding: str
     text: str
@@ -70,10 +74,16 @@ def _plain_text(head: bytes, is_cut: bool, revealed: bool) -> str:
 
 def viewers(encoding: str) -> tuple[str, ...]:
     """The ways to look at a body that is in this encoding: "" (as what it is), `text`, `hex`."""
-    return _OTHERS.get(encoding, ("",))
+    return _OTHERS.get(encoding.removeprefix(_ZLIB), ("", "text", "hex"))
 
 
-_OTHERS = {"json": ("", "text", "hex"), "msgpack": ("", "text", "hex"), "utf-8": ("", "hex"), "hex": ("", "text")}
+def is_tree(encoding: str) -> bool:
+    """Whether a body in this encoding is shown as indented JSON."""
+    return encoding.removeprefix(_ZLIB) in ("json", "msgpack", "pickle")
+
+
+_ZLIB = "zlib "
+_OTHERS = {"empty": ("",), "text": ("",), "utf-8": ("", "hex"), "hex": ("", "text")}
 
 
 def mask_text(text: str) -> str:
@@ -121,7 +131,7 @@ def _made(patterns: Sequence[str]) -> _Secrets:
 _in_force = [_made(())]
 
 
-def _decode(head: bytes, is_cut: bool, revealed: bool, width: int) -> tuple[str, str]:
+def _decode(head: bytes, is_cut: bool, revealed: bool, width: int, is_inner: bool = False) -> tuple[str, str]:
     text = _utf8(head, is_cut)
     most_chars = _GROWTH * max(MOST_BYTES, len(head))
     if text is not None and _is_json(text, is_cut):
@@ -130,6 +140,12 @@ def _decode(head: bytes, is_cut: bool, revealed: bool, width: int) -> tuple[str,
         return "utf-8", "\n".join(safe_lines(text if revealed else mask_text(text)))
     if not is_cut and (meant := _packed_as_json(head)):
         return "msgpack", _indented(meant, revealed, most_chars)
+    if not is_cut and (meant := _pickled_as_json(head)):
+        return "pickle", _indented(meant, revealed, most_chars)
+    if not is_cut and not is_inner and (inner := inflated(head)):
+        is_more = len(inner) > MOST_BYTES
+        encoding, shown = _decode(inner[:MOST_BYTES], is_more, revealed, width, is_inner=True)
+        return _ZLIB + encoding, shown + ("\n…" if is_more else "")
     return "hex", _hex_dump(head, width, revealed)
 
 
@@ -219,12 +235,43 @@ def _string(token: str) -> str:
 
 
 def decoded(body: bytes) -> object:
-    """The value that a JSON or msgpack body holds; None where it holds none."""
+    """The value that a JSON, msgpack or pickled body holds, compressed or not; None where it holds none."""
+    for text in (body, meant(body)):
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            continue
+    return None
+
+
+def meant(body: bytes) -> str:
+    """As JSON what a binary body holds: msgpack, a pickle, or either or a text in zlib; empty where it is none."""
+    inner = inflated(body)
+    if not inner or len(inner) > MOST_BYTES:
+        return _packed_as_json(body) or _pickled_as_json(body)
+    return _packed_as_json(inner) or _pickled_as_json(inner) or inner.decode("utf-8", "replace")
+
+
+def inflated(body: bytes, most_bytes: int = MOST_BYTES) -> bytes:
+    """What is in bytes of zlib, at most one byte more than `most_bytes` of it; empty where they are no zlib."""
+    if body[:1] != b"\x78" or int.from_bytes(body[:2]) % 31:  # the header of RFC 1950
+        return b""
     try:
-        return json.loads(body)
-    except (ValueError, RecursionError):
-        meant = _packed_as_json(body)
-        return json.loads(meant) if meant else None
+        return zlib.decompressobj().decompress(body, most_bytes + 1)
+    except zlib.error:
+        return b""
+
+
+def _pickled_as_json(body: bytes) -> str:
+    if body[:1] != b"\x80" or body[-1:] != b".":
+        return ""
+    from rqtui.text import pickles  # late: most queues carry JSON
+
+    try:
+        value = pickles.read(body)
+    except ValueError:
+        return ""
+    return json.dumps(pickles.plain(value), ensure_ascii=False)
 
 
 def _packed_as_json(body: bytes) -> str:

@@ -13,7 +13,7 @@ from textual.content import Content, Span
 
 from rqtui.model import Job, Place, Queue, State
 from rqtui.text import formats
-from rqtui.text.body import body_view, secrets
+from rqtui.text.body import body_view, is_tree, secrets
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
 from rqtui.tui.format.columns import left_ms
@@ -85,7 +85,7 @@ def body(job: Job, width: int, revealed: bool = False) -> tuple[str, Content]:
 @lru_cache(16)
 def _shown(body: bytes, revealed: bool, width: int, _secrets: object) -> tuple[str, Content]:
     view = body_view(body, revealed, width=width)
-    coloured = view.encoding in ("json", "msgpack")
+    coloured = is_tree(view.encoding)
     return view.encoding, highlighted(view.text) if coloured else Content(view.text)
 
 

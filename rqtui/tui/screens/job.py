@@ -19,7 +19,7 @@ from rqtui.engine import filters
 from rqtui.engine.ticker import Answered
 from rqtui.model import Focus, Job, Queue, Rate, Ref, Snapshot
 from rqtui.text import formats
-from rqtui.text.body import BodyView, body_view, viewers
+from rqtui.text.body import BodyView, body_view, is_tree, viewers
 from rqtui.text.body import secrets as body_secrets
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
@@ -166,7 +166,7 @@ class JobPage(View):
         if not self._viewer:
             self._encoding = view.encoding
         self._lines = view.text.split("\n")
-        right.show_lines(self._lines, jobs.highlighted if view.encoding in ("json", "msgpack") else Content)
+        right.show_lines(self._lines, jobs.highlighted if is_tree(view.encoding) else Content)
         if self.filter_text:
             self._match = right.find(_pattern(self.filter_text))
         self._title_body()

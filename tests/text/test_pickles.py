@@ -1,0 +1,158 @@
+"""Pickles are read and never loaded: what they hold, what they would do, and how little a hostile one costs."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import json
+import os
+import pickle
+import pickletools
+import uuid
+import zlib
+from collections import OrderedDict, defaultdict
+from typing import Any
+
+import pytest
+from families import in_one
+
+from rqtui.text import pickles
+from rqtui.text.body import body_view, decoded, meant
+
+
+class Point:
+    def __init__(self, x: int, y: int) -> None:
+        self.x, self.y = x, y
+
+
+RUN: list[str] = []
+
+
+class Bomb:
+    """Loading it would run something."""
+
+    def __reduce__(self) -> Any:
+        return RUN.append, ("loaded",)
+
+
+@in_one("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
+def test_plain_values_come_back_as_they_were(protocol: int) -> None:
+    value = {"to": ["a@b.c", 1, -7, 2**70, 1.5, True, None], "raw": "ü\x1b", "nested": {"a": [], "b": {}}}
+    data = pickle.dumps(value, protocol)
+    assert pickles.is_one(data)
+    assert pickles.plain(pickles.read(data)) == value
+
+
+@in_one(
+    ("value", "text"),
+    [
+        (("tasks.add", None, (1, 2), {"retry": True}), "('tasks.add', None, (1, 2), {'retry': True})"),
+        (datetime.date(2026, 11, 22), "datetime.date(b'\\x07\\xea\\x0b\\x16')"),
+        (decimal.Decimal("1.50"), "decimal.Decimal('1.50')"),
+        ({1, 2} - {2}, "{1}"),
+        (frozenset(), "frozenset()"),
+        (OrderedDict(a=1), "collections.OrderedDict() of [('a', 1)]"),
+        (defaultdict(list, {"a": [1]}), "collections.defaultdict(list) of [('a', [1])]"),
+        (Point(1, 2), f"{__name__}.Point() with {{'x': 1, 'y': 2}}"),
+        ((1,), "(1,)"),
+        (b"\x00\xff", "b'\\x00\\xff'"),
+    ],
+)
+def test_what_a_pickle_would_make_is_shown_as_python_says_it(value: object, text: str) -> None:
+    assert pickles.shown(pickles.read(pickle.dumps(value, 4))) == text
+
+
+@in_one("protocol", (0, 1))
+def test_old_protocols_are_read_where_somebody_asks(protocol: int) -> None:
+    assert pickles.shown(pickles.read(pickle.dumps([{"a": (1, "x")}, Point(1, 2)], protocol))).startswith(
+        "[{'a': (1, 'x')}, "
+    )
+
+
+def test_every_opcode_has_its_meaning() -> None:
+    known = pickles._IGNORED | set(pickles._CONSTANTS) | pickles._LITERALS | pickles._PUTS | pickles._GETS
+    assert {opcode.name for opcode in pickletools.opcodes} == known | set(pickles._OPERATIONS) | {"STOP"}
+
+
+@in_one(
+    "data",
+    [
+        b"",
+        b"no pickle",
+        b"\x80\x04.",
+        b"\x80\x05h\x00.",
+        b"\x80\x02(.",
+        b"\x80\x04\x96\xff\xff\xff\xff\xff\xff\xff\x7f.",
+        b"\x80\x04\x8e\xff\xff\xff\xff\xff\xff\xff\x7fx.",
+        b"\x80\x02]e.",
+        b"\x80\x02}K\x01s.",
+        b"\x80\x04K\x01",
+        b"\x80\x02" + b"K\x01" * pickles.MOST_BYTES + b".",
+    ],
+)
+def test_what_is_no_pickle_is_refused_in_words(data: bytes) -> None:
+    assert not pickles.is_one(data)
+    with pytest.raises(ValueError, match="pickle"):
+        pickles.read(data)
+
+
+def test_bytes_of_any_kind_are_read_or_refused() -> None:
+    whole = pickle.dumps(("tasks.add", None, ([1, {"a": b"x"}], Point(1, 2)), {}), 4)
+    for at in range(len(whole)):
+        for byte in (0, 0x28, 0x65, 0x81, 0x94, 0xFF):
+            try:
+                pickles.shown(pickles.read(whole[:at] + bytes([byte]) + whole[at + 1 :]))
+            except ValueError:
+                continue
+
+
+def test_a_value_that_contains_itself_a_thousandfold_is_cut() -> None:
+    # ((((…), (…)), …): each level twice the one below, by the memo; and a list in itself.
+    doubling = b"\x80\x02]q\x00" + b"".join(b"(h%ch%clq%c" % (n, n, n + 1) for n in range(60)) + b"."
+    itself = b"\x80\x02]q\x00h\x00a."
+    for data in (doubling, itself):
+        value = pickles.read(data)
+        assert len(pickles.shown(value)) <= pickles.MOST_SHOWN + 1
+        assert len(json.dumps(pickles.plain(value))) < 10 * pickles.MOST_SHOWN
+
+
+def test_a_call_is_told_in_words() -> None:
+    func, _instance, args, kwargs = pickles.read(pickle.dumps(("tasks.add", None, (1, 2), {"retry": True}), 5))  # type: ignore[misc]
+    assert pickles.call_text(func, args, kwargs) == "tasks.add(1, 2, retry=True)"
+    assert pickles.call_text("tasks.add", [1], {"a": "b"}) == "tasks.add(1, a='b')"
+    assert pickles.call_text("tasks.add", None, None) == "tasks.add()"
+    assert pickles.call_text("f", ["x" * 100], {}, most=20) == "f('xxxxxxxxxxxxxxxxx…"
+
+
+def test_a_body_that_is_pickled_or_compressed_is_shown_and_searched() -> None:
+    value = {"user": "ada", "password": "hunter2", "at": uuid.UUID(int=7)}
+    data = pickle.dumps(value)
+    for body, encoding in ((data, "pickle"), (zlib.compress(data), "zlib pickle")):
+        view = body_view(body)
+        assert view.encoding == encoding
+        assert '"user": "ada"' in view.text
+        assert "hunter2" not in view.text and "hunter2" in body_view(body, revealed=True).text
+        assert "uuid.UUID()" in meant(body)
+        assert decoded(body)["user"] == "ada"  # type: ignore[index]
+    assert body_view(zlib.compress(b'{"a": 1}')).encoding == "zlib json"
+    assert decoded(zlib.compress(b'{"a": 1}')) == {"a": 1}
+    assert body_view(zlib.compress(b"plain words")).encoding == "zlib utf-8"
+
+
+def test_a_zlib_bomb_costs_what_is_shown_of_it() -> None:
+    bomb = zlib.compress(b"\x00" * 5_000_000)
+    view = body_view(bomb)
+    assert view.encoding == "zlib hex"
+    assert view.text.endswith("\n…")
+    assert decoded(bomb) is None
+    assert body_view(zlib.compress(zlib.compress(b'{"a": 1}'))).encoding == "zlib hex"
+
+
+def test_nothing_of_a_pickle_is_ever_run() -> None:
+    data = pickle.dumps(Bomb())
+    assert "getattr([], 'append')('loaded')" in pickles.shown(pickles.read(data))
+    assert body_view(data).encoding == "pickle" and meant(data)
+    assert not RUN
+    pickle.loads(data)  # noqa: S301  # our own: what loading would do
+    assert RUN.pop() == "loaded"
+    assert pickle.dumps(os.system) and pickles.shown(pickles.read(pickle.dumps(os.system))) == "posix.system"
