@@ -81,7 +81,7 @@ LOOKS: tuple[Look, ...] = (
     Look("next_match", "n", "screen.next_match", "next", "the next job that matches the last filter", ("board", "job")),
     Look("job_before", "left_square_bracket", "screen.page(-1)", "previous", "the job before in the list", ("job",)),
     Look("job_after", "right_square_bracket", "screen.page(1)", "next", "the next job in the list", ("job",)),
-    Look("viewer", "v", "screen.viewer", "view as", "the body as JSON or MessagePack, as text, in hex", ("job",), True),
+    Look("viewer", "v", "screen.viewer", "view as", "the body as what it is, as text, in hex", ("job",), True),
     Look("whole", "enter", "", "whole body", "fetch a body that is too long to be shown at once", ("job",)),
     Look("sort", "s", "screen.sort", "sort", "sort the rows another way", _SORTED, True),
     Look(
