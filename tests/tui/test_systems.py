@@ -319,7 +319,6 @@ async def test_a_body_of_30_mb_in_a_list_is_shown_by_its_size(
             await it.press("j")
         await it.press("enter")
         await it.until_shown("body", "are too many to show" if long.body is None else "x")
-        assert it.app.session.snapshot is not None and it.app.session.snapshot.cost.ms < 1_000
         assert client.info("stats")["total_net_output_bytes"] - read < 3_000_000, "it was never sent"
         await it.press("D", "y")
         await it.until(lambda: client.llen(key) == 1, "it is deleted, as whole as it is")
