@@ -21,13 +21,14 @@ from rqtui.cli.arguments import QUEUE, stranger
 from rqtui.cli.session import DONE, INTERRUPTED, REFUSED, Session
 from rqtui.cli.set_fields import form_of
 from rqtui.cli.signals import stopped_by_signals
-from rqtui.errors import Refused, UsageError, WrongType
+from rqtui.errors import Refused, RqtuiError, UsageError, WrongType
 
 if TYPE_CHECKING:
     from redis import Redis
 
     from rqtui.engine.engine import Engine
     from rqtui.model import Job, Outcome, Ref
+    from rqtui.operations.journal import Circumstances
     from rqtui.operations.rate_limit import Brake
     from rqtui.scripts.script import Script
     from rqtui.verbs import Verb
@@ -99,6 +100,7 @@ def act(
         int | None, typer.Option("--stop-at-depth", metavar="N", help="With --rate: stop when so many are ready.")
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before something dangerous.")] = False,
+    why: Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason, for the journal.")] = "",
 ) -> int:
     """Run a verb on jobs or on a queue.
 
@@ -112,7 +114,7 @@ def act(
     if way is not None and way.script == "enqueue":
         if len(ids or ()) != 1 or place or everything or expression is not None or dry_run or rate is not None:
             raise UsageError(f"{verb} is about one job: name it by its id; beside it go --set and --force.")
-        return _copy(session, engine, ref, way, (ids or [""])[0], fields or [], force)
+        return _copy(session, engine, ref, way, (ids or [""])[0], fields or [], force, why)
     if way is not None:
         verb, drips = way.script, {field.name: field.default for field in way.form}
         rate = rate or drips["rate"]
@@ -138,7 +140,10 @@ def act(
             form["token"] = token
     if dry_run:
         return _act_on(session, engine, request, script, form)
-    with _kept(session, engine, ref) as done:
+    from rqtui.operations.journal import Circumstances
+
+    speed = f"{rate}, {_limits(brake)}".strip(", ") if brake else ""
+    with _kept(session, engine, ref, verb, Circumstances(why=why, chosen=_chosen(request), rate=speed)) as done:
         code = _act_on(session, engine, request, script, form)
         if code == DONE:
             done.append(verb)
@@ -154,11 +159,13 @@ def _way(engine: Engine, ref: Ref, verb: str) -> Verb | None:
 
 
 def _copy(
-    session: Session, engine: Engine, ref: Ref, way: Verb, id: str, fields: Sequence[str], is_forced: bool
+    session: Session, engine: Engine, ref: Ref, way: Verb, id: str, fields: Sequence[str], is_forced: bool, why: str
 ) -> int:
     session.refuse_if_read_only(f"act {way.name}")
+    from rqtui.operations.journal import Circumstances
+
     forced: dict[str, object] = {"force": True} if is_forced else {}
-    with _kept(session, engine, ref):
+    with _kept(session, engine, ref, "enqueue", Circumstances(why=why)):
         return act_duplicate.copy(session, engine, ref, way, documents.id_bytes(id), fields, forced)
 
 
@@ -201,8 +208,32 @@ def _act_on(session: Session, engine: Engine, request: Request, script: Script, 
     return _act_on_queue(session, engine, request, script, form)
 
 
+def _chosen(request: Request) -> str:
+    """Which jobs, in words for the journal."""
+    if request.ids:
+        return ""  # they are named there
+    which = f"/{request.expression}" if request.expression is not None else "all" if request.everything else ""
+    most = f", at most {request.limit}" if request.limit is not None else ""
+    return (f"{which} of {request.place}" if which and request.place else which or request.place) + most
+
+
+def _limits(brake: Brake) -> str:
+    limits = ((brake.failures, "failures"), (brake.depth, "ready jobs"))
+    told = [f"{number} {noun}" for number, noun in limits if number is not None]
+    return f"stops at {' or '.join(told)}" if told else ""
+
+
+def _places(engine: Engine, ref: Ref) -> dict[str, dict[str, int]]:
+    """How many jobs stand in each place of a queue now; nothing where that cannot be asked."""
+    try:
+        [queue] = engine.ask_all([engine.layouts[ref.layout].queue_ask(ref.queue)])
+    except RqtuiError:
+        return {}
+    return {} if queue.error else {ref.queue: {count.place: count.count for count in queue.counts}}
+
+
 @contextmanager
-def _kept(session: Session, engine: Engine, ref: Ref) -> Iterator[list[str]]:
+def _kept(session: Session, engine: Engine, ref: Ref, verb: str, how: Circumstances) -> Iterator[list[str]]:
     """Keeps what the block changes, so that `undo` and `operations` know it, also when interrupted.
 
     The block puts into the list which verbs it has done; they are told where no change was counted on the way, as of
@@ -221,15 +252,21 @@ def _kept(session: Session, engine: Engine, ref: Ref) -> Iterator[list[str]]:
     if keeper.problem:
         output.say(f"nothing can be undone: {keeper.problem}.")
     engine.keeper = keeper
+    began_ms = int(time.time() * 1000)
+    journal.coming(verb, ref.queue, ref.layout, replace(how, began_ms=began_ms, before=_places(engine, ref)))
     done: list[str] = []
     try:
         yield done
     finally:
         told = keeper.told()
-        for (name, where), each in told.items():
+        noted = [
             journal.note(name, where.queue, where.layout, each.ids, each.answers, count=each.count)
-        for verb in () if told else done:
-            journal.note(verb, ref.queue, ref.layout)
+            for (name, where), each in told.items()
+        ]
+        noted += [journal.note(name, ref.queue, ref.layout) for name in (() if told else done)]
+        after = _places(engine, ref) if noted else {}
+        for one in noted:
+            journal.counted(one, after)
         keeper.abandon(lambda _verb, _ref: True)
         if journal.problem:
             output.say(journal.problem)
@@ -304,7 +341,7 @@ def _act_on_jobs(session: Session, engine: Engine, request: Request, script: Scr
     outcomes += done
     order = {job.id: number for number, job in enumerate(jobs)}  # chunks go by place
     outcomes.sort(key=lambda outcome: order[outcome.id])
-    return _told(session, request, script, outcomes, broken_off, sum(outcome.moved for outcome in outcomes))
+    return _told(session, engine, request, script, outcomes, broken_off, sum(outcome.moved for outcome in outcomes))
 
 
 def _asks_where(script: Script) -> bool:
@@ -323,7 +360,7 @@ def _act_on_place(session: Session, engine: Engine, request: Request, script: Sc
     steps = engine.acts_on_place(script.name, request.ref, request.place, form) if total else ()
     with output.progress(script.name, total) as bar:
         outcomes, broken_off = _collected(steps, engine.client, bar, total)
-    return _told(session, request, script, outcomes, broken_off, sum(outcome.moved for outcome in outcomes))
+    return _told(session, engine, request, script, outcomes, broken_off, sum(outcome.moved for outcome in outcomes))
 
 
 def _collected(
@@ -344,10 +381,18 @@ def _collected(
 
 
 def _told(
-    session: Session, request: Request, script: Script, outcomes: list[Outcome], broken_off: str, moved: int
+    session: Session,
+    engine: Engine,
+    request: Request,
+    script: Script,
+    outcomes: list[Outcome],
+    broken_off: str,
+    moved: int,
 ) -> int:
     """Says what was done: all of it, or as far as it came before a signal."""
     code = act_result.write(session, request.ref, script, outcomes, moved)
+    if broken_off and engine.keeper:
+        engine.keeper.stopped(script.name, request.ref, broken_off)
     if broken_off:
         output.say(f"{broken_off}.")
     return INTERRUPTED if broken_off else code
@@ -424,6 +469,8 @@ def _drip(
     is_braked = stopped.startswith("stopped")
     extra = {"stopped": stopped if is_braked else None, "left": max(0, total - len(outcomes))}
     code = act_result.write(session, request.ref, script, outcomes, moved, extra=extra)
+    if is_braked and engine.keeper:
+        engine.keeper.stopped(script.name, request.ref, stopped)
     if is_braked:
         output.say(f"{stopped}.")
     if is_interrupted:
@@ -519,7 +566,7 @@ def _act_on_queue(session: Session, engine: Engine, request: Request, script: Sc
     if takes_place and request.everything and outcome.word == script.done_word and not broken_off:
         engine.retire(request.ref)
     moved = outcome.values.get("moved")
-    return _told(session, request, script, [outcome], broken_off, moved if isinstance(moved, int) else 0)
+    return _told(session, engine, request, script, [outcome], broken_off, moved if isinstance(moved, int) else 0)
 
 
 def _configure(engine: Engine, request: Request, script: Script, form: dict[str, object]) -> list[Outcome]:

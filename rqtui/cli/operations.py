@@ -12,7 +12,7 @@ from rqtui.cli.session import DONE, Session
 from rqtui.errors import UsageError
 
 if TYPE_CHECKING:
-    from rqtui.operations.journal import Operation
+    from rqtui.operations.journal import Operation, Sighting
 
 
 def operations(
@@ -27,15 +27,16 @@ def operations(
     """
     from rqtui.connection.connect import mask
     from rqtui.operations import journal
+    from rqtui.reports import postmortem
 
     if limit < 1:
         raise UsageError("--limit is a whole number from 1 on.")
     noted, here = journal.past(journal.state_folder()), mask(session.settings.url)
     found = [one for one in noted if everywhere or one.url == here][:limit]
     if session.as_json:
-        output.write_json(journal.as_json(found))
+        output.write_json(postmortem.as_json(found))
     elif is_markdown:
-        output.write_lines(journal.markdown(found).splitlines())
+        output.write_lines(postmortem.markdown(found, _seen(found, here)).splitlines())
     elif found:
         _write(found, everywhere)
     else:
@@ -44,6 +45,15 @@ def operations(
         many = f"{others} changes of other servers are left out; --all tells them"
         output.say("1 change of other servers is left out; --all tells it." if others == 1 else f"{many}.")
     return DONE
+
+
+def _seen(operations: Sequence[Operation], url: str) -> list[Sighting]:
+    """What screens on this server found since an hour before the first of the changes."""
+    from rqtui.operations import journal
+    from rqtui.reports.postmortem import HOUR_MS
+
+    since_ms = min((each.began_ms or each.at_ms for each in operations), default=0) - HOUR_MS
+    return [one for one in journal.sightings(journal.state_folder(), url) if one.at_ms >= since_ms]
 
 
 def _write(found: Sequence[Operation], everywhere: bool) -> None:

@@ -61,6 +61,9 @@ class Keeper(Protocol):
     def changed(self, verb: str, ref: Ref, outcomes: Sequence[Outcome]) -> None:
         """Records the outcomes."""
 
+    def stopped(self, verb: str, ref: Ref, words: str) -> None:
+        """The change under way was stopped: by whom or what, after how many."""
+
     def instead(
         self, engine: Engine, verb: str, ref: Ref, form: Mapping[str, object]
     ) -> Iterator[list[Outcome]] | None:

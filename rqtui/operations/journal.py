@@ -1,8 +1,8 @@
-"""The journal: every change made from here, with its author and its answers; kept in a local file, and exported.
+"""The journal: every change made from here, with its author, its reason and its answers, and what was found meanwhile.
 
-A `Journal` takes a note of every change that a screen or a command made (`note`), keeps the newest in memory and adds
-each to a file of JSON lines (0600, bounded) in the state folder, so that `rqtui operations` tells of past ones too.
-`markdown` and `as_json` make the page for a post-mortem. It knows nothing of Redis.
+A `Journal` takes a note of every change that a screen or a command made (`note`), and of findings as they come and go
+(`found`), keeps the newest in memory and adds each to a file of JSON lines (0600, bounded) in the state folder, so that
+`rqtui operations` tells of past ones too. `reports/postmortem.py` makes the pages of it. It knows nothing of Redis.
 """
 
 from __future__ import annotations
@@ -10,23 +10,21 @@ from __future__ import annotations
 import errno
 import json
 import os
-import re
 import socket
 import stat
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rqtui.connection.connect import mask
 from rqtui.durations import LATEST_MS
-from rqtui.text.names import BASE64, to_bytes, to_text
-from rqtui.text.sanitise import EMPTY_ID, safe
+from rqtui.text.names import to_bytes, to_text
 
 STATE_VARIABLE = "RQTUI_STATE_DIR"
 FILE = "operations.jsonl"
@@ -36,13 +34,34 @@ SILENT_MS = 600_000  # of a change on another machine, until it counts as cut sh
 FILE_BYTES = 4 << 20  # then the file becomes `.1`, and what was `.1` goes
 
 
+Counts = Mapping[str, Mapping[str, int]]
+"""By queue and place, how many jobs stood there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """How a change came about.
+
+    Since when it goes on, why, which jobs were `chosen` (`/err:timeout`, `all of dead`), how fast (`5/s`), who or what
+    `stopped` it after how many, and the counts `before` it, as last seen.
+    """
+
+    began_ms: int = 0
+    why: str = ""
+    chosen: str = ""
+    rate: str = ""
+    stopped: str = ""
+    before: Counts = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True)
 class Operation:
     """One change as it was asked for, and what became of it.
 
     `queue` is the first of them, `others` the rest where it was done to several. `ids` are the first of `count` jobs
     that it was about; `answers` how many of which words. `undo` are the names of the records in the undo folder, one
-    per queue, empty where there is none; `undone_at_ms` when it was undone, 0: not.
+    per queue, empty where there is none; `undone_at_ms` when it was undone, 0: not. `at_ms` is when it was over; what
+    follows are its `Circumstances`, and the counts `after` it, where somebody counted.
     """
 
     at_ms: int
@@ -59,6 +78,13 @@ class Operation:
     url: str = ""
     profile: str = ""
     others: tuple[str, ...] = ()
+    began_ms: int = 0
+    why: str = ""
+    chosen: str = ""
+    rate: str = ""
+    stopped: str = ""
+    before: Counts = field(default_factory=dict)
+    after: Counts = field(default_factory=dict)
 
     @property
     def where(self) -> str:
@@ -74,6 +100,18 @@ class Operation:
         """`37 × ready again · 3 × it is not dead`, or why nothing was done."""
         told = [f"{number} × {text}" if number > 1 else text for text, number in self.answers.items()]
         return " · ".join(filter(None, [*told, self.error]))
+
+
+class Sighting(NamedTuple):
+    """A finding of a queue as it came (`is_over` False) or went, with the words it had then."""
+
+    at_ms: int
+    queue: str
+    layout: str
+    kind: str
+    severity: str
+    text: str
+    is_over: bool = False
 
 
 class Journal:
@@ -92,17 +130,51 @@ class Journal:
     ) -> None:
         self.url, self.profile, self.who = mask(url), profile, who()
         self.problem = ""
+        self.why = ""  # of the changes made here, as a person said it
         self._path = folder / FILE if folder else None
         self._closes = closes
         self._lock = threading.Lock()
         self._kept: deque[Operation] = deque(maxlen=REMEMBERED)
+        self._sightings: deque[Sighting] = deque(maxlen=REMEMBERED)
         self._ending: list[str] = []  # changes that the next note tells of
+        self._coming: dict[tuple[str, str, str], Circumstances] = {}  # by verb, layout and queue
 
     @property
     def operations(self) -> list[Operation]:
         """The operations of this session, the newest first."""
         with self._lock:
             return list(self._kept)[::-1]
+
+    @property
+    def sightings(self) -> list[Sighting]:
+        """What was found in this session, the oldest first."""
+        with self._lock:
+            return list(self._sightings)
+
+    def coming(self, verb: str, queue: str, layout: str, how: Circumstances) -> None:
+        """The next note of this verb on this queue is of a change that came about so."""
+        with self._lock:
+            self._coming[verb, layout, queue] = how
+
+    def stopped(self, verb: str, queue: str, layout: str, words: str) -> None:
+        """The change that is coming was stopped: by whom or what, after how many."""
+        with self._lock:
+            if how := self._coming.get((verb, layout, queue)):
+                self._coming[verb, layout, queue] = replace(how, stopped=words)
+
+    def explain(self, why: str) -> None:
+        """Why the changes of this session were made, those that come too; what was said of one stays."""
+        with self._lock:
+            self.why, told = why, [_key(each) for each in self._kept if not each.why]
+            for at, each in enumerate(self._kept):
+                self._kept[at] = replace(each, why=each.why or why)
+            self._write({"why": why, "of": [list(key) for key in told]})
+
+    def found(self, sighting: Sighting) -> None:
+        """Writes down that a finding came or went."""
+        with self._lock:
+            self._sightings.append(sighting)
+            self._write({"finding": sighting._asdict(), "url": self.url}, is_change=False)
 
     def begin(self, verb: str, queue: str, layout: str, total: int) -> str:
         """Writes down that so many jobs are about to be changed; the id of this change, until a note ends it.
@@ -113,7 +185,14 @@ class Journal:
         told = {"who": self.who, "process": _process(os.getpid()), "url": self.url, "profile": self.profile}
         named = {"verb": verb, "queue": queue, "layout": layout, "total": total}
         with self._lock:
-            self._write({"begun": id, "at_ms": int(time.time() * 1000), **named, **told})
+            how = self._coming.get((verb, layout, queue), Circumstances())
+            about = {
+                "why": how.why or self.why,
+                "chosen": how.chosen,
+                "rate": how.rate,
+                "before": _plain_counts(how.before),
+            }
+            self._write({"begun": id, "at_ms": int(time.time() * 1000), **named, **told, **about})
         return id
 
     def went_on(self, id: str, done: int, answers: Mapping[str, int], undo: str) -> None:
@@ -158,6 +237,8 @@ class Journal:
     ) -> Operation:
         """Writes down one finished change; `answers` are how many of which words, `count` the jobs if `ids` are cut."""
         closed = tuple(undo) or (self._closes(verb, layout, queue),)
+        with self._lock:
+            hows = [self._coming.pop((verb, layout, name), Circumstances()) for name in (queue, *others)]
         made = Operation(
             int(time.time() * 1000),
             self.who,
@@ -173,12 +254,21 @@ class Journal:
             self.url,
             self.profile,
             tuple(others),
+            **_fields(hows, self.why),
         )
         with self._lock:
             self._kept.append(made)
             self._write({**document(made), **({"ends": self._ending} if self._ending else {})})
             self._ending = []
         return made
+
+    def counted(self, operation: Operation, after: Counts) -> None:
+        """So many jobs stood there after that change."""
+        with self._lock:
+            for at, each in enumerate(self._kept):
+                if _key(each) == _key(operation):
+                    self._kept[at] = replace(each, after=after)
+            self._write({"counted": list(_key(operation)), "after": _plain_counts(after)})
 
     def undone(self, *names: str) -> None:
         """The operation with these undo records was undone now."""
@@ -201,11 +291,11 @@ class Journal:
         """The operations of other sessions on the same Redis, the newest first."""
         if self._path is None:
             return []
-        mine = {(each.at_ms, each.verb, each.queue) for each in self.operations}
+        mine = {_key(each) for each in self.operations}
         found = past(self._path.parent)
-        return [each for each in found if each.url == self.url and (each.at_ms, each.verb, each.queue) not in mine]
+        return [each for each in found if each.url == self.url and _key(each) not in mine]
 
-    def _write(self, line: Mapping[str, Any]) -> None:
+    def _write(self, line: Mapping[str, Any], *, is_change: bool = True) -> None:
         if self._path is None:
             return
         try:
@@ -214,7 +304,8 @@ class Journal:
                 self._path.replace(self._path.with_name(FILE + ".1"))
             add(self._path, json.dumps(line).encode() + b"\n")
         except OSError as error:
-            self.problem = f"The journal {self._path} cannot be written: {error.strerror or error}."
+            if is_change:
+                self.problem = f"The journal {self._path} cannot be written: {error.strerror or error}."
 
 
 def add(path: Path, line: bytes, *, is_new: bool = False, is_synced: bool = False) -> None:
@@ -308,8 +399,12 @@ class _Begun:
         total = _number(self.told["total"])
         error = f"cut short: {self.done} of {total}" if self.done < total else "its program ended before it told of it"
         about: dict[str, Any] = {name: str(self.told[name]) for name in ("who", "verb", "queue", "layout", "url")}
+        about |= {name: str(self.told.get(name, "")) for name in ("why", "chosen", "rate")}
+        about |= {"before": _counts(self.told.get("before", {})), "began_ms": _number(self.told["at_ms"])}
         about |= {"profile": str(self.told["profile"]), "undo": (self.undo,) if self.undo else ()}
-        return Operation(_number(self.told["at_ms"]), count=self.done, answers=self.answers, error=error, **about)
+        return Operation(
+            max(self.last_ms, _number(self.told["at_ms"])), count=self.done, answers=self.answers, error=error, **about
+        )
 
 
 def _cut_short(folder: Path) -> list[tuple[str, Operation]]:
@@ -322,23 +417,45 @@ def past(folder: Path, most: int = REMEMBERED) -> list[Operation]:
     return [operation for _id, operation in _entries(folder)[-most:]][::-1]
 
 
-def _entries(folder: Path) -> list[tuple[str, Operation]]:
-    """All operations in their order; with an id those that nobody has told, as far as they came."""
+def sightings(folder: Path, url: str) -> list[Sighting]:
+    """What sessions on the Redis at `url` (masked) found and wrote down, the oldest first."""
+    found = []
+    for line in _lines(folder):
+        with suppress(ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
+            told = json.loads(line)
+            if told.get("url") == url and "finding" in told:
+                one = told["finding"]
+                words = {name: str(one[name]) for name in ("queue", "layout", "kind", "severity", "text")}
+                found.append(Sighting(_number(one["at_ms"]), **words, is_over=bool(one["is_over"])))
+    return found[-REMEMBERED:]
+
+
+def _lines(folder: Path) -> list[bytes]:
     lines: list[bytes] = []
     for name in (FILE + ".1", FILE):
-        try:
+        with suppress(OSError):
             lines += (folder / name).read_bytes().splitlines()
-        except OSError:
-            continue
+    return lines
+
+
+def _entries(folder: Path) -> list[tuple[str, Operation]]:
+    """All operations in their order; with an id those that nobody has told, as far as they came."""
     found: list[tuple[str, Operation | None]] = []  # None: one that was begun
     begun: dict[str, _Begun] = {}
     ended: set[str] = set()
     undone: dict[str, int] = {}
-    for line in lines:
+    after: dict[tuple[int, str, str], Counts] = {}
+    why: dict[tuple[int, str, str], str] = {}
+    for line in _lines(folder):
         with suppress(ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
             told = json.loads(line)
             if "undone" in told:
                 undone[str(told["undone"])] = _number(told["at_ms"])
+            elif "counted" in told:
+                at_ms, verb, queue = told["counted"]
+                after[_number(at_ms), str(verb), str(queue)] = _counts(told["after"])
+            elif "of" in told:
+                why |= {(_number(at_ms), str(verb), str(queue)): str(told["why"]) for at_ms, verb, queue in told["of"]}
             elif "begun" in told:
                 begun[str(told["begun"])] = _Begun(told, _number(told["at_ms"]))
                 found.append((str(told["begun"]), None))
@@ -359,9 +476,16 @@ def _entries(folder: Path) -> list[tuple[str, Operation]]:
             is_cut = told_of is None and id not in ended and not begun[id].is_alive
             operation = begun[id].operation() if is_cut else told_of
             if operation is not None:
-                undone_ms = _undone_ms(operation, undone) if operation.undo else 0
-                made.append((id, replace(operation, undone_at_ms=undone_ms) if operation.undo else operation))
+                undone_ms = _undone_ms(operation, undone) if operation.undo else operation.undone_at_ms
+                key = _key(operation)
+                counted, said = after.get(key, operation.after), why.get(key, operation.why)
+                made.append((id, replace(operation, undone_at_ms=undone_ms, after=counted, why=said)))
     return made
+
+
+def _key(operation: Operation) -> tuple[int, str, str]:
+    """What tells an operation from every other."""
+    return operation.at_ms, operation.verb, operation.queue
 
 
 def _undone_ms(operation: Operation, undone: Mapping[str, int]) -> int:
@@ -397,10 +521,31 @@ def _numbers(value: Mapping[Any, Any]) -> dict[str, int]:
     return {str(name): _number(number) for name, number in value.items()}
 
 
+def _counts(value: Mapping[Any, Mapping[Any, Any]]) -> dict[str, dict[str, int]]:
+    return {str(queue): _numbers(places) for queue, places in value.items()}
+
+
+def _plain_counts(counts: Counts) -> dict[str, dict[str, int]]:
+    """As JSON takes it."""
+    return {queue: dict(places) for queue, places in counts.items()}
+
+
+def _fields(hows: Sequence[Circumstances], why: str) -> dict[str, Any]:
+    """The circumstances of one operation, on one queue or on several: the counts are of all of them."""
+    told = {name: getattr(hows[0], name) for name in ("began_ms", "chosen", "rate", "stopped")}
+    return {
+        **told,
+        "why": hows[0].why or why,
+        "before": {queue: places for how in hows for queue, places in how.before.items()},
+    }
+
+
 _READERS: Mapping[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("who", "verb", "queue", "layout", "error", "url", "profile"), str),
-    **dict.fromkeys(("at_ms", "count", "undone_at_ms"), _number),
+    **dict.fromkeys(("why", "chosen", "rate", "stopped"), str),
+    **dict.fromkeys(("at_ms", "count", "undone_at_ms", "began_ms"), _number),
     "answers": _numbers,
+    **dict.fromkeys(("before", "after"), _counts),
 }
 
 
@@ -411,75 +556,8 @@ def clock(at_ms: int) -> str:
     return f"{at:%Y-%m-%d %H:%M:%S} {zone[:3]}:{zone[3:5]}"
 
 
-def as_json(operations: Iterable[Operation]) -> dict[str, Any]:
-    """The document that `rqtui operations --json` prints and an export holds."""
-    made = []
-    for each in operations:
-        fresh = document(each)
-        fresh["ids"] = [_text(id) for id in each.ids]
-        fresh["queue"], fresh["others"] = _text(to_bytes(each.queue)), [_text(to_bytes(name)) for name in each.others]
-        made.append(fresh)
-    return {"operations": made}
-
-
-def _text(id: bytes) -> str:
-    """An id or a name as a command line takes it: base64 where it is no text."""
-    try:
-        return id.decode("utf-8")
-    except UnicodeDecodeError:
-        import base64
-
-        return BASE64 + base64.b64encode(id).decode()
-
-
-def markdown(operations: Sequence[Operation], title: str = "Operations") -> str:
-    """A page for a post-mortem, oldest first: who did what when, with which answers, and the ids of each."""
-    lines = [f"# {title}", ""]
-    places = sorted({(each.url, each.profile) for each in operations})
-    lines += [f"* {_plain(url)}" + (f" (profile {_plain(profile)})" if profile else "") for url, profile in places]
-    if not operations:
-        return "\n".join([*lines, "No change was made.", ""])
-    is_of_many = len({each.url for each in operations}) > 1
-    where = " server |" if is_of_many else ""
-    lines += ["", f"| time |{where} who | what | queue | jobs | answers | undo |"]
-    lines += [f"|---|{'---|' if is_of_many else ''}---|---|---|---:|---|---|"]
-    told = sorted(operations, key=lambda each: each.at_ms)
-    for each in told:
-        server = (each.url,) if is_of_many else ()
-        cells = (clock(each.at_ms), *server, each.who, each.verb, f"{each.layout}:{each.where}", str(each.count or "·"))
-        lines.append("| " + " | ".join([*map(_plain, cells), _plain(each.words()), undo_word(each)]) + " |")
-    for number, each in enumerate(told, 1):
-        if each.ids:
-            of = f"the first {len(each.ids)} of {each.count}" if each.count > len(each.ids) else str(len(each.ids))
-            lines += ["", f"## {number}. {_plain(each.verb)} {_plain(each.where)}: {of}", ""]
-            lines += [f"* {_plain(_text(id)) or EMPTY_ID}" for id in each.ids]
-    return "\n".join([*lines, ""])
-
-
 def undo_word(operation: Operation) -> str:
     """Whether the operation can be undone, in a word or two."""
     if operation.undone_at_ms:
         return "undone " + clock(operation.undone_at_ms)[11:16]
     return "can be undone" if operation.undo else "no undo"
-
-
-_MARKS = str.maketrans({sign: "\\" + sign for sign in "\\`*_[]<>|#~&$!"})
-# What GitHub makes a link of by itself: addresses of pages and of people.
-_LINK = re.compile(
-    r"(?:(?<=http:)|(?<=ftp:))(?=//)|(?<=https:)(?=//)|(?<=www)(?=\.)|(?<!\S)(?=@)|(?=@[\w-]+\.\w)", re.IGNORECASE
-)
-_LIST = re.compile(r"^(\d+(?=[.)])|(?=[-+=]))")  # what would begin a list
-
-
-def _plain(text: str) -> str:
-    """Data as Markdown shows it letter by letter, without a byte that a terminal would obey."""
-    return _LIST.sub(r"\1\\", _LINK.sub(r"\\", safe(text).translate(_MARKS)))
-
-
-def export(operations: Sequence[Operation], folder: Path) -> tuple[Path, Path]:
-    """Writes them as Markdown and as JSON; the two new files. No bodies, URLs masked. Raises OSError."""
-    stem = f"rqtui-operations-{datetime.now().astimezone():%Y%m%d-%H%M%S}-{os.urandom(2).hex()}"
-    page, data = folder / f"{stem}.md", folder / f"{stem}.json"
-    add(page, markdown(operations).encode("utf-8", "backslashreplace"), is_new=True)
-    add(data, json.dumps(as_json(operations), indent=2).encode() + b"\n", is_new=True)
-    return page, data

@@ -194,6 +194,11 @@ class Keeper:
             self._end((verb, Ref(layout, queue)))
         return file.name if file and file.can_be_undone else ""
 
+    def stopped(self, verb: str, ref: Ref, words: str) -> None:
+        """The change under way was stopped: by whom or what, after how many."""
+        if self._journal is not None:
+            self._journal.stopped(verb, ref.queue, ref.layout, words)
+
     def abandon(self, is_over: Callable[[str, Ref], bool]) -> None:
         """Changes that were begun, and of which nothing came: there is nothing to tell of them."""
         with self._lock:

@@ -119,7 +119,7 @@ class Cockpit(App[None]):
         self.journal = SessionJournal(self, made)
         self.undo = Undo(self, made, navigation)
         self.batches = Batches(self, made, navigation, self.journal)
-        self.changes = Changes(self, made, navigation, self.batches, self.undo)
+        self.changes = Changes(self, made, navigation, self.batches, self.undo, self.journal)
         self.loops = Loops(self, made, navigation, serves_foreign=serves_foreign)
         self.write_lock = WriteLock(self, made, self.journal, self.loops, self.changes.stop)
         self.header_footer = HeaderFooter(self, made, navigation, self.changes, self.undo, self.loops, self.write_lock)

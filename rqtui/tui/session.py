@@ -19,6 +19,7 @@ from rqtui.engine import ticker as tick
 from rqtui.errors import UsageError
 from rqtui.model import Focus, Ref, Snapshot
 from rqtui.operations.journal import Journal, state_folder
+from rqtui.operations.watch import Watch
 from rqtui.tui.format import recent
 
 if TYPE_CHECKING:
@@ -108,6 +109,7 @@ class Session:
         self.is_read_only = settings.read_only  # now: the write lock changes it
         self.keeper: Keeper | None = None
         self.journal = Journal(None if demo else state_folder(), settings.url, settings.profile, self.close_record)
+        self.watch = Watch(self.journal.found)
         self.loops: dict[str, Loop] = {}
         self.changes: deque[recent.Entry] = deque(maxlen=REMEMBERED)
         self._waiting: dict[int, Callable[[tick.Answered], None]] = {}  # by the id of what was asked
@@ -135,6 +137,7 @@ class Session:
         """A picture was taken: Redis is there."""
         self.lost = self.failed = None
         self.snapshot, self.refs = message.snapshot, list(self.engine.refs) if self.engine else []
+        self.watch.look(message.snapshot)
         self.pictured = message.focus
 
     def is_pictured(self, ref: Ref, id: bytes) -> bool:

@@ -6,7 +6,8 @@ import pytest
 from redis import Redis
 from shell import shell
 
-from rqtui.operations.journal import Operation, markdown
+from rqtui.operations.journal import Operation
+from rqtui.reports.postmortem import markdown
 from rqtui.text.formats import job_id
 
 

@@ -28,7 +28,8 @@ from shell import ROOT, environment, shell
 from rqtui.cli import logs
 from rqtui.cli.main import COMMANDS
 from rqtui.client.queue import Queue
-from rqtui.operations.journal import Operation, markdown
+from rqtui.operations.journal import Operation
+from rqtui.reports.postmortem import markdown
 from rqtui.text.sanitise import safe
 from rqtui.tui.services import crash
 

@@ -19,8 +19,9 @@ from redis import Redis
 from rqtui.engine.engine import Engine, with_layouts
 from rqtui.errors import RqtuiError
 from rqtui.operations import revert, undo_files
-from rqtui.operations.journal import FILE, Journal, as_json, clock, markdown, past, undo_word
+from rqtui.operations.journal import FILE, Journal, clock, past, undo_word
 from rqtui.operations.undo_files import Left, Row
+from rqtui.reports.postmortem import as_json, markdown
 from rqtui.systems import registry
 
 VERBS = ("delete", "requeue", "kill", "purge", "pause", "reschedule", "promote")

@@ -12,7 +12,8 @@ from shell import shell
 
 from rqtui.client.queue import Queue
 from rqtui.operations import journal as operations
-from rqtui.operations.journal import Journal, Operation, add, export, own_folder
+from rqtui.operations.journal import Journal, Operation, add, own_folder
+from rqtui.reports.postmortem import export
 from rqtui.tui.terminal import clipboard
 
 

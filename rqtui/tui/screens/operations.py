@@ -162,12 +162,15 @@ class Operations(View):
 
 def page(operation: Operation) -> Content:
     """One operation in full."""
+    from rqtui.reports.postmortem import circumstances
+
     lines = [
         ("when", formats.moment(operation.at_ms)),
         ("who", operation.who),
         ("Redis", operation.url + (f" (profile {operation.profile})" if operation.profile else "")),
         ("what", operation.verb),
         ("queue", f"{', '.join([operation.queue, *operation.others])} ({operation.layout})" if operation.queue else ""),
+        *circumstances(operation),
         ("undo", operations.undo_word(operation)),
         ("error", operation.error),
     ]

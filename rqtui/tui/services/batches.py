@@ -13,6 +13,7 @@ from textual.content import Content
 
 from rqtui.engine import ticker as tick
 from rqtui.model import Job, Ref
+from rqtui.operations.journal import Circumstances
 from rqtui.text import formats
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
@@ -40,6 +41,7 @@ class Batch:
     is_stopped: bool = False
     refused: Callable[[str], None] | None = None
     then: Callable[[Tally], None] | None = None
+    how: Circumstances = field(default_factory=Circumstances)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,7 @@ class Batches:
             request.batch.queues.append(request.ref)
             request.batch.tally.began_s = request.batch.tally.began_s or time.monotonic()
         for request in requests:
+            self._journal.coming(request.name, request.ref, request.batch.how)
             self._post(request)
 
     def _post(self, request: Request) -> None:
@@ -154,6 +157,9 @@ class Batches:
             return
         if batch.then and tally.moved:
             batch.then(tally)
+        if batch.is_stopped:
+            by = f"stopped by {self._session.journal.who} after {max(tally.seen, tally.moved)}"
+            self._journal.stopped(tally.verb, batch.queues, f"{by} of {tally.total}" if tally.total else by)
         self.tell(tally, batch.error, batch.queues)
         for view in self._navigation.drawn():
             view.acted(tally.ids)

@@ -14,6 +14,7 @@ from textual.content import Content
 from rqtui.engine import ticker
 from rqtui.errors import UsageError
 from rqtui.model import Job, Ref
+from rqtui.operations.journal import Circumstances
 from rqtui.text import formats
 from rqtui.text.sanitise import safe
 from rqtui.tui.host import Host
@@ -168,12 +169,13 @@ class BulkChanges:
 
     def _send(self, choice: Choice, given: Given) -> None:
         layouts, (values, brake) = self._session.layouts, _split(given.values)
+        how = Circumstances(chosen=_chosen(choice), rate=_rate(brake))
         for name, form in verb_resolution.by_verb(choice.verb, values):
             first = verb_resolution.completed(layouts[choice.refs[0].layout], name, choice.target, form)
             if brake is not None:
-                self._drips.start(name, choice.chosen, first, brake, choice.place)
+                self._drips.start(name, choice.chosen, first, brake, choice.place, how)
                 continue
-            batch = Batch(Tally(name, choice.refs[0], choice.total))
+            batch = Batch(Tally(name, choice.refs[0], choice.total), how=how)
             batch.refused = lambda reason: self._ask(choice, given, reason)
             requests = []
             for ref, jobs in choice.chosen:
@@ -193,6 +195,23 @@ def _split(values: Values) -> tuple[Values, Brake | None]:
     failures, depth = values.get("stop_at_failures"), values.get("stop_at_depth")
     whole = [value if isinstance(value, int) else None for value in (failures, depth)]
     return form, Brake(per_s, *whole)
+
+
+def _chosen(choice: Choice) -> str:
+    """Which jobs, in words for the journal."""
+    if choice.place:
+        return f"all of {choice.place}"
+    where = f" of {choice.target.place}" if choice.target.place else ""
+    return f"{choice.about}{where}" if choice.about else f"{formats.numbered(choice.total, 'job')}{where}, marked"
+
+
+def _rate(brake: Brake | None) -> str:
+    """How fast, and what stops it, in words for the journal."""
+    if brake is None:
+        return ""
+    limits = ((brake.failures, "failure"), (brake.depth, "waiting job"))
+    stops = [formats.numbered(number, noun) for number, noun in limits if number is not None]
+    return formats.rate(brake.per_s) + (f", stops at {' or '.join(stops)}" if stops else "")
 
 
 def _title(choice: Choice) -> str:

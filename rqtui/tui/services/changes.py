@@ -21,6 +21,7 @@ from rqtui.tui.services.bulk_changes import BulkChanges
 from rqtui.tui.services.duplicate import Duplicate
 from rqtui.tui.services.navigation import Navigation
 from rqtui.tui.services.rate_limited import RateLimited
+from rqtui.tui.services.session_journal import SessionJournal
 from rqtui.tui.services.tally import Tally
 from rqtui.tui.services.undo import Undo
 from rqtui.tui.session import Session
@@ -35,10 +36,18 @@ if TYPE_CHECKING:
 class Changes:
     """The verbs of a session."""
 
-    def __init__(self, host: Host, session: Session, navigation: Navigation, batches: Batches, undo: Undo) -> None:
+    def __init__(
+        self,
+        host: Host,
+        session: Session,
+        navigation: Navigation,
+        batches: Batches,
+        undo: Undo,
+        journal: SessionJournal,
+    ) -> None:
         self._host, self._session, self._navigation = host, session, navigation
         self._batches, self._undo = batches, undo
-        self.drips = RateLimited(host, session, navigation, batches)
+        self.drips = RateLimited(host, session, navigation, batches, journal)
         self._bulk = BulkChanges(host, session, batches, self.drips)
         self._duplicate = Duplicate(host, session, batches)
 

@@ -15,11 +15,13 @@ from textual.timer import Timer
 
 from rqtui.engine import ticker
 from rqtui.model import Job, Ref
+from rqtui.operations.journal import Circumstances
 from rqtui.text import formats
 from rqtui.tui import keys
 from rqtui.tui.host import Host
 from rqtui.tui.services.batches import Batches
 from rqtui.tui.services.navigation import Navigation
+from rqtui.tui.services.session_journal import SessionJournal
 from rqtui.tui.services.tally import Tally
 from rqtui.tui.session import Session
 
@@ -59,8 +61,11 @@ class _Drip:
 class RateLimited:
     """The drip of a session; one at a time."""
 
-    def __init__(self, host: Host, session: Session, navigation: Navigation, batches: Batches) -> None:
-        self._host, self._session, self._navigation, self._batches = host, session, navigation, batches
+    def __init__(
+        self, host: Host, session: Session, navigation: Navigation, batches: Batches, journal: SessionJournal
+    ) -> None:
+        self._host, self._session, self._navigation = host, session, navigation
+        self._batches, self._journal = batches, journal
         self._drip: _Drip | None = None
 
     def start(
@@ -69,7 +74,8 @@ class RateLimited:
         chosen: Sequence[tuple[Ref, Sequence[Job]]],
         form: Mapping[str, object],
         brake: rate_limit.Brake,
-        place: str = "",
+        place: str,
+        how: Circumstances,
     ) -> None:
         """Begins a drip, unless one goes on."""
         from rqtui.operations.rate_limit import EVERY_S
@@ -79,6 +85,8 @@ class RateLimited:
             return
         refs = tuple(ref for ref, _jobs in chosen)
         self._drip = _Drip(verb, refs, chosen, form, place, brake, Tally(verb, refs[0]))
+        for ref in refs:
+            self._journal.coming(verb, ref, how)
         self._drip.timer = self._host.app.set_interval(EVERY_S, self._next_drop)
         self._next_drop()
 
@@ -123,6 +131,7 @@ class RateLimited:
         if going.is_stopped and not stopped and going.last:
             stopped = f"stopped by {keys.key('back')} after {going.last.done} of {going.last.total}"
         if stopped.startswith("stopped"):
+            self._journal.stopped(going.verb, going.refs, stopped)
             self._host.say(f"drip {going.verb}: {stopped}.", "warning", timeout=12)
         self._batches.tell(going.tally, error, going.refs)
         for view in self._navigation.drawn():

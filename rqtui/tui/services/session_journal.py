@@ -6,23 +6,30 @@ journal itself is `operations.journal`, the records are `operations.undo`.
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from textual.content import Content
+
 from rqtui.engine.ticker import Answered
-from rqtui.model import Ref
+from rqtui.model import Queue, Ref
 from rqtui.operations import journal
+from rqtui.operations.journal import Circumstances, Operation
 from rqtui.tui import keys
 from rqtui.tui.host import Host
 from rqtui.tui.services.tally import Tally
 from rqtui.tui.session import Session
+from rqtui.verbs import Field
 
 if TYPE_CHECKING:
     from tempfile import TemporaryDirectory
 
     from rqtui.engine.engine import Engine
+    from rqtui.tui.widgets.dialogs import Given
 
 
 class SessionJournal:
@@ -31,6 +38,7 @@ class SessionJournal:
     def __init__(self, host: Host, session: Session) -> None:
         self._host, self._session = host, session
         self._folder_of_demo: TemporaryDirectory[str] | None = None
+        self._was_asked = False  # why
 
     def keep(self, engine: Engine) -> None:
         """What this session changes through that engine is kept from now on, so that it can be undone."""
@@ -58,6 +66,32 @@ class SessionJournal:
             self._folder_of_demo = TemporaryDirectory(prefix="rqtui-")
         return Path(self._folder_of_demo.name)
 
+    def coming(self, verb: str, ref: Ref, how: Circumstances) -> None:
+        """A change is sent now; what is known of it goes into its note."""
+        snapshot = self._session.snapshot
+        queue = snapshot.queue(ref) if snapshot else None
+        before = _counts([queue]) if queue else {}
+        told = replace(how, began_ms=int(time.time() * 1000), before=before)
+        self._session.journal.coming(verb, ref.queue, ref.layout, told)
+
+    def stopped(self, verb: str, refs: Iterable[Ref], words: str) -> None:
+        """A change was stopped on the way: by whom or what, after how many."""
+        for ref in refs:
+            self._session.journal.stopped(verb, ref.queue, ref.layout, words)
+
+    def _count(self, operation: Operation, refs: Sequence[Ref]) -> None:
+        """Counts what stands there now that the change is over, and adds it to the note."""
+        session = self._session
+
+        def count(engine: Engine) -> list[Queue]:
+            return engine.ask_all([engine.layouts[ref.layout].queue_ask(ref.queue) for ref in refs])
+
+        def counted(answered: Answered) -> None:
+            if answered.result:
+                session.journal.counted(operation, _counts(answered.result))
+
+        session.ask(count, counted)
+
     def note(self, tally: Tally, error: str, refs: Sequence[Ref], is_under_way: Callable[[str, Ref], bool]) -> None:
         """Writes down a change that is over: an entry per verb, be it of several queues, with its undo records.
 
@@ -73,7 +107,8 @@ class SessionJournal:
             ids = [id for each in done.values() for id in each.ids]
             answers = sum((each.answers for each in done.values()), Counter())
             count, names = sum(each.count for each in done.values()), [ref.queue for ref in others]
-            made.note(verb, first.queue, first.layout, ids, answers, error, records, count, names)
+            noted = made.note(verb, first.queue, first.layout, ids, answers, error, records, count, names)
+            self._count(noted, list(done))
         if session.keeper:
             session.keeper.abandon(lambda verb, ref: ref in refs and not is_under_way(verb, ref))
         if not over:
@@ -81,10 +116,51 @@ class SessionJournal:
             made.note(tally.verb, ref.queue, ref.layout, sorted(tally.ids), tally.words, error)
 
     def export(self) -> None:
-        """Writes the journal of this session into the current folder, as Markdown and as JSON."""
-        try:
-            page, _data = journal.export(self._session.journal.operations, Path.cwd())
-        except OSError as error:
-            self._host.say(f"The operations cannot be written here: {error.strerror or error}.", "error")
+        """Writes a report of this session; asks once why its changes were made."""
+        kept = self._session.journal
+        if self._was_asked or not kept.operations:
+            self._write()
             return
-        self._host.say(f"Written: {page.name} and .json, in {page.parent}")
+        from rqtui.tui.widgets.dialogs import Question
+
+        words = "what was found, what was done and what came of it, as Markdown and as JSON, into this folder"
+        why = (Field("why", "why, in a few words"),)
+        question = Question("Write the report", [Content(words)], why, "write", is_danger=False)
+
+        def decided(given: Given | None) -> None:
+            if given is None:
+                return
+            self._was_asked = True
+            if said := given.values.get("why"):
+                kept.explain(str(said))
+            self._write()
+
+        self._host.app.push_screen(question, decided)
+
+    def _write(self) -> None:
+        """Into the current folder, with plots of the queues it is about, where Redis answers."""
+        session, kept = self._session, self._session.journal
+        operations, sightings = kept.operations, kept.sightings
+        refs = [Ref(each.layout, queue) for each in operations for queue in (each.queue, *each.others) if queue]
+        refs += [Ref(one.layout, one.queue) for one in sightings]
+        now_ms = session.snapshot.taken_ms if session.snapshot else 0
+
+        def draw(engine: Engine) -> list[postmortem.Plot]:
+            return postmortem.gathered(engine, [ref for ref in refs if ref.layout in engine.layouts], now_ms)
+
+        def write(answered: Answered) -> None:
+            plots = [*(answered.result or ()), *postmortem.sampled(session.watch.samples)]
+            try:
+                page, _data = postmortem.export(operations, Path.cwd(), sightings, plots)
+            except OSError as error:
+                self._host.say(f"The operations cannot be written here: {error.strerror or error}.", "error")
+                return
+            self._host.say(f"Written: {page.name} and .json, in {page.parent}")
+
+        from rqtui.reports import postmortem
+
+        session.ask(draw, write)
+
+
+def _counts(queues: Iterable[Queue]) -> Mapping[str, Mapping[str, int]]:
+    return {queue.name: {count.place: count.count for count in queue.counts} for queue in queues if not queue.error}

@@ -16,6 +16,7 @@ from rqtui.connection import connect
 from rqtui.operations import journal as operations
 from rqtui.operations.journal import Journal, Operation
 from rqtui.operations.undo import Keeper
+from rqtui.reports import postmortem
 
 SNAPSHOTS = Path(__file__).parents[2] / "snapshots"
 HOSTILE = "\x1b[31m|evil|\n# `x` [b]"
@@ -85,7 +86,7 @@ def test_a_folder_that_cannot_be_written_is_told_and_stops_nothing(tmp_path: Pat
 def test_the_page_for_the_post_mortem_names_who_what_and_when_with_the_zone(tmp_path: Path) -> None:
     kept = journal(tmp_path)
     kept.note("kill", "mail", "native", [b"a"], {"killed": 1, "it is gone": 2})
-    page = operations.markdown(kept.operations)
+    page = postmortem.markdown(kept.operations)
     assert "* redis://me:\\*\\*\\*@db:6379 (profile prod)" in page
     assert re.search(r"\| \d{4}-\d\d-\d\d \d\d:\d\d:\d\d [+-]\d\d:\d\d \| .+@.+ \| kill \| native:mail \| 1 \|", page)
     assert "killed · 2 × it is gone" in page and "* a" in page
@@ -94,10 +95,11 @@ def test_the_page_for_the_post_mortem_names_who_what_and_when_with_the_zone(tmp_
 def test_hostile_data_is_plain_text_on_that_page(tmp_path: Path) -> None:
     kept = journal(tmp_path)
     kept.note("kill", HOSTILE, "native", [HOSTILE.encode()], {HOSTILE: 1}, HOSTILE)
-    page = operations.markdown(kept.operations)
+    page = postmortem.markdown(kept.operations)
     assert "\x1b" not in page and not re.search(r"(?<!\\)[`\[]", page)
-    assert all(line.count("|") - line.count("\\|") == 8 for line in page.splitlines() if line.startswith("| 2"))
-    assert json.loads(json.dumps(operations.as_json(kept.operations)))["operations"][0]["queue"] == HOSTILE
+    assert all(line.count("|") - line.count("\\|") == 5 for line in page.splitlines() if line.startswith("| 2"))
+    assert all(line.count("|") - line.count("\\|") == 9 for line in page.splitlines() if line.startswith("| 1 |"))
+    assert json.loads(json.dumps(postmortem.as_json(kept.operations)))["operations"][0]["queue"] == HOSTILE
 
 
 # -- the view -----------------------------------------------------------------------------------------------------
@@ -191,11 +193,36 @@ async def test_the_journal_is_saved_as_markdown_and_json(
     async with screen(url) as it:
         await it.press("enter", "D", "y")
         await it.until(lambda: it.app.session.journal.operations, "the journal")
+        await it.until(lambda: it.app.session.journal.operations[0].after, "it was counted after it")
         await it.press("o", "s")
+        await it.until_shown("Write the report", "why, in a few words")
+        await it.press('"it was a test', "enter")
         await it.until_told("Written: rqtui-operations-", ".md and .json")
         (page,), (data,) = tmp_path.glob("*.md"), tmp_path.glob("*.json")
         assert "| delete | native:mail | 1 |" in page.read_text()
-        assert json.loads(data.read_text())["operations"][0]["ids"] == ["one"]
+        assert "* why: it was a test" in page.read_text() and "in per minute, at most 1" in page.read_text()
+        (told,) = json.loads(data.read_text())["operations"]
+        assert (told["ids"], told["why"]) == (["one"], "it was a test")
+        assert (told["before"]["mail"]["ready"], told["after"]["mail"]["ready"]) == (1, 0)
+        await it.press("s")
+        await it.until(lambda: len(list(tmp_path.glob("*.md"))) == 2, "it is not asked twice")
+
+
+@on_screen
+async def test_a_change_of_many_is_written_down_with_its_filter_and_what_stopped_it(url: str, client: Redis) -> None:
+    here = Seeded(client)
+    here.bury(*(f"d{number}" for number in range(30)))
+    async with screen(url) as it:
+        await it.press("enter", "5", "asterisk", "R")
+        await it.until_shown("dry run", "by drips")
+        await it.press("tab", '"1/s', "enter")
+        await it.until_shown("drip requeue")
+        await it.until(lambda: client.zcard("rqtui:{mail}:ready"), "the first drop")
+        await it.press("escape")
+        (made,) = await it.until(lambda: it.app.session.journal.operations, "the journal")
+        assert made.chosen == "all of dead" and made.rate == "1/s"
+        assert made.stopped.startswith("stopped by Esc after ")
+        assert made.before["mail"]["dead"] == 30 and made.began_ms
 
 
 @on_screen
