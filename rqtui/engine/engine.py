@@ -62,7 +62,7 @@ class Keeper(Protocol):
         """Records the outcomes."""
 
     def stopped(self, verb: str, ref: Ref, words: str) -> None:
-        """The change under way was stopped: by whom or what, after how many."""
+        """The change under way was stopped; `words` say by what, after how many."""
 
     def instead(
         self, engine: Engine, verb: str, ref: Ref, form: Mapping[str, object]

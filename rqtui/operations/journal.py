@@ -157,7 +157,7 @@ class Journal:
             self._coming[verb, layout, queue] = how
 
     def stopped(self, verb: str, queue: str, layout: str, words: str) -> None:
-        """The change that is coming was stopped: by whom or what, after how many."""
+        """The change that is coming was stopped; `words` say by what, after how many."""
         with self._lock:
             if how := self._coming.get((verb, layout, queue)):
                 self._coming[verb, layout, queue] = replace(how, stopped=words)

@@ -195,7 +195,7 @@ class Keeper:
         return file.name if file and file.can_be_undone else ""
 
     def stopped(self, verb: str, ref: Ref, words: str) -> None:
-        """The change under way was stopped: by whom or what, after how many."""
+        """The change under way was stopped; `words` say by what, after how many."""
         if self._journal is not None:
             self._journal.stopped(verb, ref.queue, ref.layout, words)
 

@@ -1,4 +1,4 @@
-"""Post-mortem: the page that tells an incident: what was found, what was done by whom and why, and what came of it.
+"""Post-mortem: the page that tells an incident: what was found, who did what and why, and what came of it.
 
 It is made of the journal (`operations/journal.py`), and with a Redis at hand of the minutes that its queues remember,
 drawn as text. `as_json` is the same for programs; `export` writes both into new files. It holds no bodies, URLs are

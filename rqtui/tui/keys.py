@@ -115,7 +115,7 @@ LOOKS: tuple[Look, ...] = (
     Look("operations", "o", "open_view('operations')", "operations", "every change made here, and their export"),
     Look("widen", "quotation_mark", "screen.widen", "all queues", "this queue, or all of them", _SORTED[1:], True),
     Look(
-        "save", "s", "screen.save", "save", "write the report: what was found and done, as Markdown and JSON", ("operations",), True
+        "save", "s", "screen.save", "save", "write the report of what was found and done here", ("operations",), True
     ),
     Look(
         "freeze",

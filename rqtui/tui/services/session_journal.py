@@ -75,7 +75,7 @@ class SessionJournal:
         self._session.journal.coming(verb, ref.queue, ref.layout, told)
 
     def stopped(self, verb: str, refs: Iterable[Ref], words: str) -> None:
-        """A change was stopped on the way: by whom or what, after how many."""
+        """A change was stopped on the way; `words` say by what, after how many."""
         for ref in refs:
             self._session.journal.stopped(verb, ref.queue, ref.layout, words)
 
