@@ -70,7 +70,7 @@ def run(
         if done.error:
             return AWAY
         return REFUSED if any(step.error for step in done.steps if step.ref.layout != report.unasked) else DONE
-    with stopped_by_signals(engine.client) as stop:
+    with stopped_by_signals(engine.client, command=verb) as stop:
         from rqtui.connection.connect import mask
 
         what = ", ".join(queues or ()) or f"all queues of {', '.join(layout.name for layout in able)}"

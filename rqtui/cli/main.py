@@ -36,9 +36,9 @@ COMMANDS: dict[str, dict[str, Any]] = {
     "layouts": {},
     "put": {},
     "act": {},
-    "work": {"runs_on": True},
-    "dispatch": {"runs_on": True},
-    "reap": {"runs_on": True},
+    "work": {},
+    "dispatch": {},
+    "reap": {},
     "migrate": {},
     "demo": {},
     "bench": {},
@@ -70,12 +70,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _screen(*words)
     if "--debug" in words:
         sys.excepthook = _tell_traceback
-    from rqtui.cli.signals import ended, interrupted_by_signals
+    from rqtui.cli.signals import INTERRUPTED, RUN_ON, ended, interrupted_by_signals
 
-    runs_on, code = any(COMMANDS.get(word, {}).get("runs_on") for word in words), 130
-    with suppress(KeyboardInterrupt), interrupted_by_signals(runs_on=runs_on) as came:  # while it starts, too
+    command, code = next((word for word in words if word in COMMANDS), ""), INTERRUPTED
+    with suppress(KeyboardInterrupt), interrupted_by_signals(runs_on=command in RUN_ON) as came:  # while it starts, too
         code = _run(words)
-    return ended(came, runs_on) if came else code
+    return ended(came, command) if came else code
 
 
 def _run(words: Sequence[str]) -> int:

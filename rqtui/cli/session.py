@@ -19,7 +19,7 @@ import typer
 
 from rqtui import errors
 from rqtui.cli import output
-from rqtui.cli.signals import ended, interrupted_by_signals
+from rqtui.cli.signals import RUN_ON, ended, interrupted_by_signals
 from rqtui.config.settings import Settings
 from rqtui.session import make_engine
 
@@ -128,13 +128,11 @@ def command(
     has_json: bool = True,
     failure: int | None = None,
     takes_broken: bool = False,
-    runs_on: bool = False,
 ) -> Callable[..., Any]:
     """Registers a function `(session, …)` as the command `name`.
 
     The common options and `--json` (unless `has_json` is False) are added; `failure` replaces the exit code of errors.
-    One that `runs_on` until it is stopped is done when it is asked to end, also while it starts. Only one that
-    `takes_broken` runs under a config file with errors: what they would have forbidden is not known.
+    Only one that `takes_broken` runs under a config file with errors: what they would have forbidden is not known.
     """
 
     def register(function: Callable[..., int | None]) -> Callable[..., int | None]:
@@ -147,7 +145,7 @@ def command(
             given = {option: values.pop(option) for option in COMMON}
             before = context.obj or {}
             code = guarded(
-                lambda: function(_session(before, given, as_json, takes_broken), **values), failure, given, runs_on
+                lambda: function(_session(before, given, as_json, takes_broken), **values), failure, given, name
             )
             if code:
                 raise typer.Exit(code)
@@ -230,13 +228,16 @@ def guarded(
     work: Callable[[], int | None],
     failure: int | None = None,
     given: dict[str, Any] | None = None,
-    runs_on: bool = False,
+    command: str = "",
 ) -> int:
-    """Runs `work`; an error of ours becomes a sentence on stderr and its exit code, a signal 130, a closed stdout 0."""
+    """Runs a command's `work`: an error of ours becomes a sentence on stderr and its exit code, a closed stdout 0.
+
+    A signal becomes 130, or what RUN_ON has for this command.
+    """
     is_debug = bool((given or {}).get("is_debug")) or "--debug" in sys.argv
     came: list[int] = []
     try:
-        with interrupted_by_signals(runs_on=runs_on) as came:
+        with interrupted_by_signals(runs_on=command in RUN_ON) as came:
             code = work() or DONE
             sys.stdout.flush()
         return code
@@ -245,7 +246,7 @@ def guarded(
         return DONE
     except KeyboardInterrupt:
         output.say("interrupted.")
-        return ended(came, runs_on)
+        return ended(came, command)
     except errors.RqtuiError as error:
         if is_debug:
             raise

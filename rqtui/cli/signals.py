@@ -18,23 +18,27 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from redis import Redis
 
-DONE, INTERRUPTED = 0, 130
+DONE, INTERRUPTED, TERMINATED = 0, 130, 143
 PATIENCE_S = 1.0  # of whoever sent the signal, for the request under way
 _ASKED = ("SIGINT", "SIGTERM", "SIGHUP")
 
+# The commands that run until they are stopped, with their exit code after SIGTERM, while they start as later. That of
+# `dispatch` is a shell's for a program that SIGTERM ended, for scripts that were written for redis_queue_dispatcher.
+RUN_ON = {"work": DONE, "dispatch": TERMINATED, "reap": DONE}
+
 
 class Stop(threading.Event):
-    """Set by a signal; `code` is what the command exits with: 130 after Ctrl+C, 0 when it was asked to end."""
+    """Set by a signal; `code` is what the command exits with: 130 after Ctrl+C, else 0, or as RUN_ON has it."""
 
     code = DONE
     is_asked = False  # before it is set, by an instant
 
 
 @contextmanager
-def stopped_by_signals(*clients: Redis) -> Iterator[Stop]:
+def stopped_by_signals(*clients: Redis, command: str = "") -> Iterator[Stop]:
     """An event that the three signals set; a second Ctrl+C interrupts at once.
 
-    What these clients still wait for a second later is cut off.
+    What these clients still wait for a second later is cut off. `command` is the one that runs, for its exit code.
     """
     stop = Stop()
 
@@ -43,6 +47,8 @@ def stopped_by_signals(*clients: Redis) -> Iterator[Stop]:
             if stop.is_asked:
                 raise KeyboardInterrupt
             stop.code = INTERRUPTED
+        elif number == signal.SIGTERM:
+            stop.code = RUN_ON.get(command, DONE)
         stop.is_asked = True
         # Not `stop.set()` here: the code that was interrupted may be inside `wait`, holding the lock that it takes.
         threading.Thread(target=_set, args=(stop, clients), name="rqtui-ending", daemon=True).start()
@@ -67,9 +73,11 @@ def interrupted_by_signals(*, runs_on: bool = False) -> Iterator[list[int]]:
         yield came
 
 
-def ended(came: Sequence[int], runs_on: bool) -> int:
-    """The exit code of an interrupted program: 0 where it runs on until it is stopped, and was asked to end."""
-    return DONE if runs_on and came and signal.SIGINT not in came else INTERRUPTED
+def ended(came: Sequence[int], command: str) -> int:
+    """The exit code of a command that these signals interrupted: of one in RUN_ON the same as `Stop.code` later."""
+    if command not in RUN_ON or not came or signal.SIGINT in came:
+        return INTERRUPTED
+    return RUN_ON[command] if signal.SIGTERM in came else DONE
 
 
 def _set(stop: Stop, clients: Iterable[Redis]) -> None:

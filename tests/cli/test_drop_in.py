@@ -57,7 +57,7 @@ def test_the_options_of_the_original_mean_what_they_meant(client: Redis, url: st
         wait_until(lambda: client.llen("now") == 12, PATIENCE_S, "all were dispatched")
         assert client.lrange("now", 0, -1) == [b"task-%d" % n for n in reversed(range(12))]
         program.send_signal(signal.SIGTERM)
-        assert program.wait(PATIENCE_S) == 0
+        assert program.wait(PATIENCE_S) == 143
 
 
 def test_the_long_option_for_the_url_is_known(client: Redis, url: str) -> None:
@@ -178,24 +178,35 @@ def test_an_interrupt_ends_it_though_a_script_had_it_ignored(client: Redis, url:
                 program.wait()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("is_starting", [True, False], ids=["while it starts", "later"])
 @pytest.mark.parametrize(
-    "words", [("dispatch",), ("reap",), ("work", "mail", "--", "true")], ids=lambda words: words[0]
+    ("words", "number", "code"),
+    [
+        (("dispatch",), signal.SIGTERM, 143),
+        (("dispatch",), signal.SIGHUP, 0),
+        (("reap",), signal.SIGTERM, 0),
+        (("reap",), signal.SIGHUP, 0),
+        (("work", "mail", "--", "true"), signal.SIGTERM, 0),
+        (("work", "mail", "--", "true"), signal.SIGHUP, 0),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else value.name if isinstance(value, signal.Signals) else "",
 )
 def test_asked_to_end_while_it_starts_it_ends_with_the_same_code_as_later(
-    client: Redis, url: str, words: tuple[str, ...], number: int
+    client: Redis, url: str, words: tuple[str, ...], number: int, code: int, is_starting: bool
 ) -> None:
-    before, dashes, after = words, (), ()
-    if "--" in words:
-        before, dashes, after = words[: words.index("--")], ("--",), words[words.index("--") + 1 :]
+    command, *after = words
     with Proxy(url) as proxy:
-        proxy.is_blackhole = True  # it never hears from Redis, so it is never done with its start
-        options = ("--once",) if words[0] != "work" else ()
-        program = process(f"{proxy.url}?socket_timeout=300", *before, *options, *dashes, *after)
+        proxy.is_blackhole = is_starting  # then it never hears from Redis, so it is never done with its start
+        options = ("--once",) if is_starting and command != "work" else ()
+        program = process(f"{proxy.url}?socket_timeout=300", command, *options, *after)
         try:
             wait_until(lambda: proxy.requests, 20, "it asks Redis")
+            if not is_starting and command == "work":
+                wait_until(lambda: client.exists("rqtui:{mail}:workers"), 20, "it waits for jobs")
+            elif not is_starting:
+                assert program.stderr and b"Ctrl+C ends it" in program.stderr.readline()
             program.send_signal(number)
-            assert program.wait(20) == 0
+            assert program.wait(20) == code
         finally:
             program.kill()
             program.wait()

@@ -599,7 +599,7 @@ def test_a_queue_that_nobody_has_seen_is_said_to_be_unknown(client: Redis, url: 
 # ── programs that go on: signals, pipes, outages ─────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGHUP, 0), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 0), (signal.SIGINT, 130)])
 def test_a_signal_ends_the_dispatcher_after_its_step(client: Redis, url: str, number: int, code: int) -> None:
     Queue("mail", client).put(1, id="a", delay=0.05)
     program = process(url, "dispatch", "mail", "--json")
@@ -659,7 +659,7 @@ def test_the_dispatcher_goes_on_when_redis_comes_back(client: Redis, url: str) -
         assert next(line for line in lines if line["dispatched"])["dispatched"] == 1
         program.terminate()
         program.communicate(timeout=10)
-    assert program.returncode == 0
+    assert program.returncode == 143
 
 
 def test_a_dispatcher_without_a_name_finds_all_queues(client: Redis, url: str) -> None:

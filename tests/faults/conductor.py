@@ -338,7 +338,7 @@ def _leave(stage: Stage, slots: list[Slot]) -> None:
             code = f"nothing within {END_S:.0f} s of SIGTERM"
             stage.signal(slot, signal.SIGKILL)
             slot.process.wait()
-        if code not in (0, 130, -signal.SIGTERM):  # the others: it was still starting
+        if code not in (0, 130, 143, -signal.SIGTERM):  # the others: it was still starting
             stage.history.note("ended", name=slot.called, code=code, error=stage._last_words(slot.called))
         slot.process = None
         slot.kind = "gone"
