@@ -110,7 +110,7 @@ def play(
         from rqtui.tui.app import run as open_screen
 
         _say(f"{story.name}: {story.summary}")
-        with scenarios.make_run(story, running.url, seed, running.pid) as run:
+        with scenarios.make_run(story, running.url, seed, running.pid, running.folder) as run:
             looks = {name: getattr(look, name) for name in LOOKS} if look else {}
             settings = Settings(url=running.url, layouts=(story.layout,), read_only=read_only, **looks)
             return open_screen(settings, run, open_queue=run.queues[0], interval_s=1.0)

@@ -22,8 +22,10 @@ class ForeignRun(Run):
 
     scenario: ForeignScenario
 
-    def __init__(self, scenario: ForeignScenario, url: str, seed: int = 1, server_pid: int = 0) -> None:
-        super().__init__(scenario, url, seed, server_pid)
+    def __init__(
+        self, scenario: ForeignScenario, url: str, seed: int = 1, server_pid: int = 0, folder: str = ""
+    ) -> None:
+        super().__init__(scenario, url, seed, server_pid, folder)
         self.ledger = Ledger()
         self.stage = scenario.stage(scenario, seed, self.pace, self.ledger)
         self.crew: list[Actor] = []

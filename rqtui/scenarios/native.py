@@ -30,8 +30,10 @@ class NativeRun(Run):
 
     scenario: NativeScenario
 
-    def __init__(self, scenario: NativeScenario, url: str, seed: int = 1, server_pid: int = 0) -> None:
-        super().__init__(scenario, url, seed, server_pid)
+    def __init__(
+        self, scenario: NativeScenario, url: str, seed: int = 1, server_pid: int = 0, folder: str = ""
+    ) -> None:
+        super().__init__(scenario, url, seed, server_pid, folder)
         self._clients = [connect(url, client_name=f"rqtui-demo-{half}") for half in ("producers", "workers")]
         self.producers = Producers(scenario, seed, self._clients[0], self.pace)
         self.crew = Crew(scenario, seed, self._clients[1], self.pace)

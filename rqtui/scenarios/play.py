@@ -14,12 +14,12 @@ from rqtui.scenarios.scenario import PLAY_S, NativeScenario, Scenario
 from rqtui.scenarios.stage import ForeignScenario
 
 
-def make_run(scenario: Scenario, url: str, seed: int = 1, server_pid: int = 0) -> Run:
+def make_run(scenario: Scenario, url: str, seed: int = 1, server_pid: int = 0, folder: str = "") -> Run:
     """The run of a scenario, not yet begun; see `Run`."""
     if isinstance(scenario, NativeScenario):
-        return NativeRun(scenario, url, seed, server_pid)
+        return NativeRun(scenario, url, seed, server_pid, folder)
     assert isinstance(scenario, ForeignScenario)
-    return ForeignRun(scenario, url, seed, server_pid)
+    return ForeignRun(scenario, url, seed, server_pid, folder)
 
 
 def run_headless(

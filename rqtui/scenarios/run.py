@@ -45,12 +45,13 @@ class Status:
 class Run:
     """A scenario at play on the Redis at `url`.
 
-    `server_pid` is the process of an embedded server, which `cut_redis` may hold; 0 where it is somebody else's.
+    `server_pid` is the process of an embedded server, which `cut_redis` may hold, and `folder` is that server's own,
+    which goes with it; 0 and empty where it is somebody else's.
     A context manager: `start` on entering, `stop` on leaving.
     """
 
-    def __init__(self, scenario: Scenario, url: str, seed: int = 1, server_pid: int = 0) -> None:
-        self.scenario, self.url, self.seed = scenario, url, seed
+    def __init__(self, scenario: Scenario, url: str, seed: int = 1, server_pid: int = 0, folder: str = "") -> None:
+        self.scenario, self.url, self.seed, self.folder = scenario, url, seed, folder
         self.pace = Pace()
         self.cut_s = CUT_S
         self._server_pid = server_pid

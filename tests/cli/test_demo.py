@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
+from pathlib import Path
 
 import pytest
+from ptys import in_pty
+from waiting import wait_until
 
 from rqtui.cli.demo import list_scenarios
 from rqtui.cli.demo import play as demo
@@ -121,3 +126,26 @@ def test_the_scenarios_are_listed_with_what_to_try(capsys: pytest.CaptureFixture
     listed = json.loads(capsys.readouterr().out)
     assert [story["scenario"] for story in listed] == [*BRIEF[:2], "timeouts", *BRIEF[2:]]
     assert all(story["scenario"] in words and story["try"] and story["watch"] for story in listed)
+
+
+@pytest.mark.parametrize(
+    ("words", "key"),
+    [(["demo", "rush"], b""), (["redis://127.0.0.1:1"], b"d"), (["demo", "rush", "--headless"], b"")],
+    ids=["its screen", "the demo of a screen without Redis", "headless"],
+)
+def test_a_demo_that_is_killed_leaves_no_folder_behind(tmp_path: Path, words: list[str], key: bytes) -> None:
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    with in_pty([sys.executable, "-m", "rqtui", *words], TMPDIR=str(folder), RQTUI_CONFIG=os.devnull) as terminal:
+
+        def is_at_play() -> bool:
+            terminal.read(0.1)
+            return bool([*folder.glob("*/log")]) and ("--headless" in words or bool([*folder.glob("*/undo")]))
+
+        if key:
+            terminal.until(b"No answer")
+            terminal.press(key)
+        wait_until(is_at_play, 30, "it plays, and can be undone")
+        terminal.process.kill()
+        terminal.process.wait()
+        wait_until(lambda: not [*folder.iterdir()], 30, "its folder is gone")

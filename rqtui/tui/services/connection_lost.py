@@ -89,7 +89,7 @@ class ConnectionLost:
         stack = self._servers = self._servers or ExitStack()
         try:
             running = stack.enter_context(embedded("auto"))
-            play = stack.enter_context(scenarios.make_run(story, running.url, 1, running.pid))
+            play = stack.enter_context(scenarios.make_run(story, running.url, 1, running.pid, running.folder))
         except RqtuiError as error:
             app.call_from_thread(self._host.say, str(error), "error")
             return

@@ -26,8 +26,6 @@ from rqtui.tui.session import Session
 from rqtui.verbs import Field
 
 if TYPE_CHECKING:
-    from tempfile import TemporaryDirectory
-
     from rqtui.engine.engine import Engine
     from rqtui.tui.widgets.dialogs import Given
 
@@ -37,7 +35,6 @@ class SessionJournal:
 
     def __init__(self, host: Host, session: Session) -> None:
         self._host, self._session = host, session
-        self._folder_of_demo: TemporaryDirectory[str] | None = None
         self._was_asked = False  # why
 
     def keep(self, engine: Engine) -> None:
@@ -58,13 +55,9 @@ class SessionJournal:
             self._host.say(f"A change {cut.cut_words()}; {keys.of('operations', 'o')} shows it.", "warning", timeout=20)
 
     def _folder(self) -> Path:
-        if not self._session.demo:
-            return journal.state_folder()
-        if self._folder_of_demo is None:  # one that goes with the program: a demo's Redis is gone by then, too
-            from tempfile import TemporaryDirectory
-
-            self._folder_of_demo = TemporaryDirectory(prefix="rqtui-")
-        return Path(self._folder_of_demo.name)
+        """That of a demo goes with its Redis, however the program ends."""
+        demo = self._session.demo
+        return Path(demo.folder) if demo and demo.folder else journal.state_folder()
 
     def coming(self, verb: str, ref: Ref, how: Circumstances) -> None:
         """A change is sent now; what is known of it goes into its note."""
