@@ -221,15 +221,19 @@ class Rate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one tick cost: commands sent, round trips, and milliseconds until the last answer was there.
+    """What was asked of Redis: commands sent, round trips, and milliseconds until the last answer was there.
 
-    `rtt_ms` of them is the way there and back, as last measured; 0: not known.
+    `rtt_ms` is the way there and back of one trip, as last measured; 0: not known.
     """
 
     commands: int = 0
     trips: int = 0
     ms: float = 0.0
     rtt_ms: float = 0.0
+
+    def __sub__(self, before: Cost) -> Cost:
+        """What came since `before`."""
+        return Cost(self.commands - before.commands, self.trips - before.trips, self.ms - before.ms, self.rtt_ms)
 
 
 class Ref(NamedTuple):
@@ -269,7 +273,9 @@ class Focus(NamedTuple):
 class Snapshot:
     """Everything a screen draws from, taken in one round trip.
 
-    `answers` are what the focus's `asks` gave, by the same names and in the same order; of one that failed, the error.
+    `cost` is that of this round trip, `spent` all that the program asked of Redis in the interval before; None: nobody
+    counted. `answers` are what the focus's `asks` gave, by the same names and in the same order; of one that failed,
+    the error.
     """
 
     taken_ms: int  # the server's clock
@@ -279,6 +285,7 @@ class Snapshot:
     rates: Mapping[Ref, Rate] = field(default_factory=dict)
     cost: Cost = Cost()
     answers: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    spent: Cost | None = None
 
     def queue(self, ref: Ref) -> Queue | None:
         """The queue that `ref` means, None where it was not counted."""

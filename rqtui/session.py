@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 def make_engine(settings: Settings) -> Engine:
     """The engine of these settings, not connected yet. Raises UsageError for a layout or a URL that cannot be."""
     from rqtui.connection.connect import connect
+    from rqtui.connection.meter import Meter
     from rqtui.engine.engine import Engine  # late: the screen draws its first picture before it
     from rqtui.systems import registry
 
-    made, client = registry.make_all(settings.layouts), connect(settings.url)
+    made, client = registry.make_all(settings.layouts), connect(settings.url, meter=Meter())
     others = set(registry.names()) - {layout.name for layout in made}
     return Engine(client, made, settings.read_only, others, denied=settings.denied, profile=settings.profile)

@@ -21,6 +21,7 @@ from redis.exceptions import MovedError, NoPermissionError, ReadOnlyError, Redis
 from redis.retry import Retry
 from redis.sentinel import Sentinel
 
+from rqtui.connection.meter import metered, of_kind
 from rqtui.connection.urls import Address, Hosts
 from rqtui.text.names import to_bytes
 
@@ -84,9 +85,11 @@ class FollowingTls(_Follows, SSLConnection):
 
 def following(find: Find, options: Mapping[str, Any], *, must_lead: bool = False) -> Redis:
     """A client whose connections go where `find` says; `options` are those of a pool of connections."""
-    is_tls = issubclass(options.get("connection_class", Connection), SSLConnection)
+    given = options.get("connection_class", Connection)
     kept = {name: value for name, value in options.items() if name not in _OF_A_PLACE}
-    kind = FollowingTls if is_tls else Following
+    kind: type = FollowingTls if issubclass(given, SSLConnection) else Following
+    if meter := of_kind(given):
+        kind = metered(kind, meter)
     return Redis.from_pool(ConnectionPool(connection_class=kind, find=find, must_lead=must_lead, **kept))
 
 

@@ -23,19 +23,29 @@ from rqtui.errors import Denied, ServerError, Unreachable, UsageError
 if TYPE_CHECKING:
     from redis import Redis
 
+    from rqtui.connection.meter import Meter
+
 DEFAULT_URL = "redis://localhost:6379"
 SCHEMES = ("redis", "rediss", "unix")
 # What a URL may set after its `?`; not retries, protocol or decoding, on which the meaning of an answer hangs.
 URL_OPTIONS = ("db", "username", "password", "client_name", "socket_timeout", "socket_connect_timeout")
 
 
-def connect(url: str, *, timeout_s: float = 5.0, block_s: float = 0.0, client_name: str = "rqtui") -> Redis:
+def connect(
+    url: str,
+    *,
+    timeout_s: float = 5.0,
+    block_s: float = 0.0,
+    client_name: str = "rqtui",
+    meter: Meter | None = None,
+) -> Redis:
     """A client for `url` that has not connected yet: bytes in and out, RESP2, nothing is ever sent twice.
 
-    `timeout_s` bounds connecting and each reply; `block_s` is what a blocking command may wait on top of it.
+    `timeout_s` bounds connecting and each reply; `block_s` is what a blocking command may wait on top of it. What is
+    asked counts on `meter`.
     Raises UsageError when the URL cannot be understood; connecting happens at the first command.
     """
-    from redis import ConnectionPool, Redis
+    from redis import Connection, ConnectionPool, Redis
     from redis.backoff import NoBackoff
     from redis.retry import Retry
 
@@ -54,6 +64,10 @@ def connect(url: str, *, timeout_s: float = 5.0, block_s: float = 0.0, client_na
         "driver_info": None,
         "redis_connect_func": _greeting(name),
     }
+    if meter is not None:
+        from rqtui.connection.meter import metered
+
+        options["connection_class"] = metered(options.get("connection_class", Connection), meter)
     if hosts is None:
         return Redis.from_pool(ConnectionPool(**options))
     from rqtui.connection import cluster

@@ -10,6 +10,7 @@ from waiting import wait_until
 
 from rqtui.client.queue import Queue
 from rqtui.connection.connect import connect
+from rqtui.connection.meter import Meter
 from rqtui.engine.engine import Engine
 from rqtui.engine.ticker import Acted, Answered, Failed, Message, Refreshed, Ticker
 from rqtui.errors import UsageError
@@ -95,3 +96,26 @@ def test_what_rides_in_a_tick_comes_back_under_its_name(heard: Heard, client: Re
     assert [job and job.id for job in snapshot.answers["here"]] == [b"a"]
     assert [job and job.id for job in snapshot.answers["both"]] == [None, b"a"]
     assert not any(isinstance(each, Failed) for each in heard.messages)
+
+
+# ── how often, and what it costs ─────────────────────────────────────────────────────────────────────────────
+
+
+def test_all_that_is_asked_of_redis_in_an_interval_is_told(client: Redis, url: str) -> None:
+    Queue("mail", client).put(1)
+    messages: list[Message] = []
+    engine = Engine(connect(url, meter=Meter()), [registry.make("native")])
+    ticker = Ticker(lambda: engine, messages.append, 0.05)
+    ticker.start()
+    wait_until(lambda: engine.refs)
+    ticker.call(lambda engine: [engine.client.ping() for _ in range(500)])
+    wait_until(lambda: any(isinstance(each, Answered) for each in messages))
+    asked = next(at for at, each in enumerate(messages) if isinstance(each, Answered))
+    wait_until(lambda: any(isinstance(each, Refreshed) for each in messages[asked:]))
+    ticker.stop()
+    pictures = [each.snapshot for each in messages if isinstance(each, Refreshed)]
+    [first, *_others] = pictures
+    assert first.spent and first.spent.commands > first.cost.commands, "its connection, and its discovery"
+    told = next(each.snapshot for each in messages[asked:] if isinstance(each, Refreshed))
+    assert told.spent and told.spent.commands > 500 > told.cost.commands
+    assert told.spent.trips > 500 and told.spent.ms > 0

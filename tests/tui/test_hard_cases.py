@@ -7,7 +7,9 @@ test_sizes_and_colours.py. Calm and ASCII: services/test_calm.py. Copies: servic
 
 from __future__ import annotations
 
+import re
 import sys
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -15,8 +17,11 @@ from proxy import Proxy
 from ptys import in_pty
 from redis import Redis
 from screens import NARROW, VIEW_KEYS, WIDE, Seeded, judge, on_screen, screen
+from waiting import wait_until
 
 from rqtui.client.queue import Queue
+from rqtui.connection.meter import meter_of
+from rqtui.model import Snapshot
 from rqtui.text.body import MASK
 from rqtui.tui.screens import registry
 
@@ -214,6 +219,46 @@ async def test_the_header_tells_what_a_picture_costs(url: str, seeded: Seeded) -
             lambda: any(word in it.text().splitlines()[0] for word in ("calls", "call ", "cmds")), "the cost"
         )
         assert " ms" in it.text().splitlines()[0]
+
+
+def of_scripts(client: Redis) -> tuple[int, float]:
+    """How many scripts this server was asked to run, and how long it took (ms), by its own count."""
+    found = client.info("commandstats")
+    kinds = [found[name] for name in found if name.startswith("cmdstat_eval")]
+    return sum(each["calls"] for each in kinds), sum(each["usec"] for each in kinds) / 1000
+
+
+@on_screen
+async def test_the_meter_tells_all_that_many_queues_cost_redis(url: str, client: Redis) -> None:
+    pipe = client.pipeline(transaction=False)
+    for number in range(1500):
+        pipe.hset(f"rqtui:{{q{number:04}}}:meta", mapping={"version": 1, "seq": 1})
+        pipe.zadd(f"rqtui:{{q{number:04}}}:ready", {"a": 1})
+        pipe.sadd("rqtui:queues", f"q{number:04}")
+    pipe.execute()
+    client.config_resetstat()
+    pictures: list[Snapshot] = []
+    async with screen(url, WIDE) as it:
+        await it.until_shown("1 500 queues")
+        session = it.app.session
+        loops = session.loops.values()
+        await it.until(lambda: loops and all(loop.rounds for loop in loops), "the loops have looked")
+        meter = meter_of(session.ticker.engine.client)
+        assert meter
+
+        def pictured() -> Snapshot | None:
+            if session.snapshot and session.snapshot not in pictures[-1:]:
+                pictures.append(session.snapshot)
+            return next((each for each in pictures if each.spent and each.spent.trips > each.cost.trips), None)
+
+        found = await it.until(pictured, "a picture beside which more was asked")
+        assert found.spent.commands > found.cost.commands
+        await it.until(lambda: re.search(r"\d calls? · ", it.text().splitlines()[0]), "what it cost")
+    names = {"rqtui-ticker", *(f"rqtui-{loop.name}" for loop in loops)}
+    wait_until(lambda: not names & {thread.name for thread in threading.enumerate()}, 20, "nobody asks any more")
+    (asked, ms), told = of_scripts(client), meter.total()
+    assert asked < told.commands < asked + 200, "scripts, and the few commands beside them"
+    assert told.ms > ms
 
 
 @on_screen

@@ -82,11 +82,11 @@ class HeaderFooter:
             return chrome.Status(url, "connecting …")
         systems = ", ".join(sorted({ref.layout for ref in self._session.refs})) or DEFAULT_SYSTEM
         number = formats.numbered(len(self._session.refs), "queue")
-        cost = self._session.snapshot.cost
+        cost = self._session.snapshot.spent or self._session.snapshot.cost
         calls = formats.numbered(cost.commands, "call")
         ms, rtt_ms = self._steady("tick", cost.ms), self._steady("rtt", cost.rtt_ms)
         spent, every = formats.duration(ms), self._every()
-        worked = f"~{formats.duration(max(0.0, ms - rtt_ms))} + RTT {formats.duration(rtt_ms)}"
+        worked = f"~{formats.duration(max(0.0, ms - cost.trips * rtt_ms))} + RTT {formats.duration(rtt_ms)}"
         return chrome.Status(
             url,
             f"{systems} · {number}",

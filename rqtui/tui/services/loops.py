@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from rqtui.connection import connect
+from rqtui.connection.meter import meter_of
 from rqtui.model import Ref
 from rqtui.reports.loops import LOOPS
 from rqtui.text import formats
@@ -60,7 +61,8 @@ class Loops:
 
         heads = Heads(engine.layouts)
         for verb, name in LOOPS.items():
-            client = connect.connect(self._session.settings.url, client_name=f"rqtui-{name}")
+            meter = meter_of(engine.client)
+            client = connect.connect(self._session.settings.url, client_name=f"rqtui-{name}", meter=meter)
 
             self._session.loops[verb] = loops.Loop(
                 name,
