@@ -131,6 +131,7 @@ class Ticker:
         self.interval_s = self.wait_s = interval_s
         self.is_resting = False
         self._rtt_ms, self._is_rtt_due = 0.0, False
+        self._last_ms = 0.0  # of the last picture: the first, which loads scripts, does not stretch the interval
         self._totals: deque[tuple[float, Cost]] = deque([(0.0, Cost())])  # when (`time.monotonic`), and all until then
         self._focus = Focus()
         self._inbox: queue.SimpleQueue[_Act | _Call | _Work | _Cancel | None] = queue.SimpleQueue()
@@ -339,7 +340,8 @@ class Ticker:
         self._failures, self._lost_s, self._failed_s = 0, 0.0, 0.0
         cost = replace(snapshot.cost, rtt_ms=self._rtt_ms)
         snapshot = replace(snapshot, cost=cost, spent=self._spent())
-        self.wait_s = max(self.interval_s, 10 * cost.ms / 1000) * (RESTING if self.is_resting else 1)
+        usual_ms, self._last_ms = min(self._last_ms, cost.ms), cost.ms
+        self.wait_s = max(self.interval_s, 10 * usual_ms / 1000) * (RESTING if self.is_resting else 1)
         self._due_s = time.monotonic() + self.wait_s
         self.post(Refreshed(snapshot, focus))
         if self._is_rtt_due:  # after a picture, which it must not delay, and which has made the connection

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from redis import Redis
@@ -11,10 +12,10 @@ from waiting import wait_until
 from rqtui.client.queue import Queue
 from rqtui.connection.connect import connect
 from rqtui.connection.meter import Meter
-from rqtui.engine.engine import Engine
+from rqtui.engine.engine import EVERYTHING, Engine
 from rqtui.engine.ticker import Acted, Answered, Failed, Message, Refreshed, Ticker
 from rqtui.errors import UsageError
-from rqtui.model import Focus, Ref
+from rqtui.model import Cost, Focus, Ref, Snapshot
 from rqtui.systems import registry
 
 MAIL = Ref("native", "mail")
@@ -99,6 +100,47 @@ def test_what_rides_in_a_tick_comes_back_under_its_name(heard: Heard, client: Re
 
 
 # ── how often, and what it costs ─────────────────────────────────────────────────────────────────────────────
+
+
+class Costs(Engine):
+    """An engine whose pictures take so long (ms), one after the other; the last one again and again."""
+
+    def __init__(self, url: str, *ms: float) -> None:
+        super().__init__(connect(url), [registry.make("native")])
+        self.ms = [*ms]
+
+    def snapshot(self, focus: Focus = EVERYTHING) -> Snapshot:
+        ms = self.ms.pop(0) if len(self.ms) > 1 else self.ms[0]
+        return replace(super().snapshot(focus), cost=Cost(1, 1, ms))
+
+
+def waits_s(url: str, interval_s: float, *ms: float) -> list[float]:
+    """The time between two pictures after each of those that took so long."""
+    found: list[float] = []
+
+    def note(message: Message) -> None:
+        if isinstance(message, Refreshed):
+            found.append(ticker.wait_s)
+
+    ticker = Ticker(lambda: Costs(url, *ms), note, interval_s)
+    ticker.start()
+    wait_until(lambda: len(found) >= len(ms))
+    ticker.stop()
+    return [round(wait_s, 6) for wait_s in found[: len(ms)]]
+
+
+def test_a_first_picture_that_took_long_does_not_stretch_the_interval(client: Redis, url: str) -> None:
+    assert waits_s(url, 0.02, 40, 1, 1) == [0.02, 0.02, 0.02]
+
+
+def test_one_stall_does_not_stretch_the_interval(client: Redis, url: str) -> None:
+    assert waits_s(url, 0.02, 1, 1, 40, 1, 1) == [0.02] * 5
+
+
+def test_pictures_that_usually_take_long_come_rarely_and_the_first_quick_one_brings_them_back(
+    client: Redis, url: str
+) -> None:
+    assert waits_s(url, 0.02, 1, 30, 20, 25, 1, 1) == [0.02, 0.02, 0.2, 0.2, 0.02, 0.02]
 
 
 def test_all_that_is_asked_of_redis_in_an_interval_is_told(client: Redis, url: str) -> None:
