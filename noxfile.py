@@ -85,6 +85,14 @@ def matrix(session: nox.Session) -> None:
 
 
 @nox.session
+def soak(session: nox.Session) -> None:
+    """The long runs of docs/reliability.md, an hour of rush and 1 000 kills, or `-- SECONDS KILLS`."""
+    seconds, kills = session.posargs or ("3600", "1000")
+    environ = {"RQTUI_SOAK_S": seconds, "RQTUI_CHAOS_KILLS": kills}
+    session.run("pytest", "-s", "-m", "long", "tests/faults/test_soak.py", "tests/faults/test_chaos.py", env=environ)
+
+
+@nox.session
 def stock(session: nox.Session) -> None:
     """The screen's tests with every hook into Textual turned off."""
     environ = {"RQTUI_STOCK_TEXTUAL": "1"}

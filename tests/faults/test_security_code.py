@@ -22,6 +22,8 @@ FORBIDDEN_CALLS = {
     "os.execve", "os.execvp", "os.execvpe", "os.spawnl", "os.spawnv", "subprocess.getoutput", "builtins.eval",
     "subprocess.getstatusoutput", "asyncio.create_subprocess_shell", "tempfile.mktemp", "pickle.loads", "yaml.load",
 }  # fmt: skip
+# What talks to another machine. redis-py does, to the server that is named, and `rqtui metrics` is talked to.
+ELSEWHERE = {"urllib.request", "http.client", "requests", "httpx", "aiohttp", "webbrowser", "smtplib", "ftplib"}
 EVAL_HOMES = {"script.py", "transport.py"}  # Lua goes out here alone, from files of the package
 
 
@@ -52,6 +54,31 @@ def findings(source: str) -> Iterator[str]:
             for word in node.keywords:
                 if word.arg == "shell" and not (isinstance(word.value, ast.Constant) and word.value.value is False):
                     yield f"{called}(shell=…)"
+
+
+def imported(source: str) -> Iterator[str]:
+    """The modules that a module imports, at its top or later, by their full names."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (each.name for each in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{each.name}" for each in node.names)
+
+
+@in_one("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_no_module_talks_to_anybody_but_redis(path: Path) -> None:
+    assert ELSEWHERE.isdisjoint(imported(path.read_text("utf-8")))
+
+
+def test_a_way_to_another_machine_is_seen_however_it_is_imported() -> None:
+    for line in (
+        "import httpx",
+        "from urllib.request import urlopen",
+        "from urllib import request",
+        "import http.client",
+    ):
+        assert not ELSEWHERE.isdisjoint(imported(f"def later():\n    {line}\n")), line
 
 
 @in_one("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE)))

@@ -27,12 +27,15 @@ LONG_S = float(os.environ.get("RQTUI_SOAK_S", "3600"))
 SHORT_RSS, LONG_RSS = {"*": 3 * MB, "screen": 32 * MB}, {"*": 3 * MB, "screen": 6 * MB}
 # Redis keeps 2 000 finished jobs and 10 000 events here; whether a sample meets a burst or the calm after it is 1 MB.
 SHORT_USED, LONG_USED = 8 * MB, 1 * MB
+# A thread that asks while another one does takes a connection more, and keeps it: there are the loop, the heartbeat and
+# in `rqtui work` a running job, beside the connection that waits.
+CONNECTIONS = {"consumer": 3, "work": 4}
 linux = pytest.mark.skipif(sys.platform != "linux", reason="what a process holds is read from /proc")
 
 
 def judged(found: Soak, rss_bytes: dict[str, float], used_bytes: float) -> None:
     """All that is asked of a soak, with what went wrong in the message."""
-    assert steady.faults(found.samples, rss_bytes, used_bytes) == []
+    assert steady.faults(found.samples, rss_bytes, used_bytes, CONNECTIONS) == []
     codes = {name: code for name, (_seconds, code) in found.ends.items()}
     assert codes == dict.fromkeys(codes, 0), f"{found.ends}: {found.words}"
     assert found.left == [], "children outlived a process that was asked to end"
@@ -136,6 +139,13 @@ def test_the_judge_passes_what_grows_only_at_first() -> None:
 def test_the_judge_names_each_leak(leak: dict[str, Any], words: str) -> None:
     [fault] = found_in(series(**leak))
     assert words in fault
+
+
+def test_the_judge_passes_a_connection_that_a_member_needs_and_no_more() -> None:
+    later = series(connections=lambda n: 2 + (n > 40), fds=lambda n: 12 + (n > 40))
+    assert steady.faults(later, {"*": MB}, MB, {"work": 3}) == []
+    [fault] = steady.faults(later, {"*": MB}, MB, {"work": 2})
+    assert "connections grew" in fault
 
 
 def test_the_judge_misses_a_member_that_ended() -> None:

@@ -26,10 +26,17 @@ def growth(points: Sequence[tuple[float, float]]) -> float:
     return slope(points) * (points[-1][0] - points[0][0])
 
 
-def faults(samples: Sequence[Mapping[str, Any]], rss_bytes: Mapping[str, float], used_bytes: float) -> list[str]:
+def faults(
+    samples: Sequence[Mapping[str, Any]],
+    rss_bytes: Mapping[str, float],
+    used_bytes: float,
+    connections: Mapping[str, int] | None = None,
+) -> list[str]:
     """What did not stay flat, in sentences: memory that grew by more than is allowed, counts that grew by one, zombies.
 
     `rss_bytes` is what a member may grow in the judged time (`*`: one that is not named), `used_bytes` what Redis may.
+    `connections` is how many a member needs at most, whenever its threads come to ask at the same time. Open files
+    are judged without the connections, which are judged apart.
     """
     judged = samples[len(samples) // WARM_UP :]
     if len(judged) < 4:
@@ -45,8 +52,9 @@ def faults(samples: Sequence[Mapping[str, Any]], rss_bytes: Mapping[str, float],
         if grown > (allowed := rss_bytes.get(name, rss_bytes["*"])):
             found.append(f"{name}: memory grew by {grown / MB:.2f} MB, more than {allowed / MB:.2f}")
         for count in COUNTS:
-            more = growth([(t, each[count]) for t, each in series])
-            if more >= 1:
+            more = growth([(t, each[count] - (each["connections"] if count == "fds" else 0)) for t, each in series])
+            needed = (connections or {}).get(name, 0) if count == "connections" else 0
+            if more >= 1 and max(each[count] for _t, each in series) > needed:
                 first, last = series[0][1][count], series[-1][1][count]
                 found.append(f"{name}: {count} grew by {more:.1f} ({first} at first, {last} at last)")
         found += [f"{name}: process {pid} stays a zombie" for pid in _staying([each["zombies"] for _t, each in series])]
