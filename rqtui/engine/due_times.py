@@ -22,7 +22,7 @@ from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Answer, Call
 
 LOOK_S = 1.0  # the heads are looked at this often, in case something due sooner arrived
-RESTS = 20  # times as long as a look took, until the next one: a thousand queues are 76 kB, on a slow link much
+RESTS = 20  # times as long as a look took (of the last two the quicker), until the next: a thousand queues are 76 kB
 KEYS = 1000  # per call: 1 ms of the server
 _TIMES = frozenset({"due ms", "deadline ms", "forget ms"})
 
@@ -53,6 +53,7 @@ class Heads:
         self._questions: dict[str, _Question] = {}
         self._came_s: dict[str, float] = {}  # by verb: one whose loop was stopped is not asked for
         self._looks: dict[str, Look] = {}
+        self._took_s = 0.0  # of the last look: the first, which loads a script, does not put off the next
         self._is_off = False
 
     def look(self, client: Any, verb: str, refs: Sequence[Ref]) -> Look | None:
@@ -86,7 +87,8 @@ class Heads:
         asked = {verb: self._questions[verb] for verb, at_s in self._came_s.items() if began_s - at_s < 3 * LOOK_S}
         answers = scripts.run_all(client, [call for question in asked.values() for call in question.calls])
         now_s = time.monotonic()
-        next_s = began_s + max(LOOK_S, RESTS * (now_s - began_s))
+        usual_s, self._took_s = min(self._took_s, now_s - began_s), now_s - began_s
+        next_s = began_s + max(LOOK_S, RESTS * usual_s)
         for answer in answers:
             if isinstance(answer, Unreachable | Unknown):
                 raise answer

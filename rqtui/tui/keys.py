@@ -114,9 +114,7 @@ LOOKS: tuple[Look, ...] = (
     Look("redis", "i", "open_view('redis')", "Redis", "the server: memory, clients, slow commands, warnings"),
     Look("operations", "o", "open_view('operations')", "operations", "every change made here, and their export"),
     Look("widen", "quotation_mark", "screen.widen", "all queues", "this queue, or all of them", _SORTED[1:], True),
-    Look(
-        "save", "s", "screen.save", "save", "write the report of what was found and done here", ("operations",), True
-    ),
+    Look("save", "s", "screen.save", "save", "write the report of what was found and done here", ("operations",), True),
     Look(
         "freeze",
         "p",

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from keyspace import age, dump
+from proxy import Proxy
 from redis import Redis
 
 from rqtui.client.queue import Queue
 from rqtui.connection.connect import connect
-from rqtui.engine.due_times import Heads, keys
+from rqtui.engine.due_times import RESTS, Heads, keys
 from rqtui.engine.loops import UPKEEP, mover
 from rqtui.errors import Unreachable
 from rqtui.model import Ref
@@ -141,3 +144,19 @@ def test_a_look_at_a_redis_that_is_away_raises_what_a_loop_backs_off_from() -> N
     heads = Heads(NATIVE)
     with connect("redis://127.0.0.1:1") as nobody, pytest.raises(Unreachable):
         heads.look(nobody, "dispatch", refs_of(2))
+
+
+def test_one_slow_look_does_not_put_off_the_next_and_two_in_a_row_do(client: Redis, url: str) -> None:
+    heads, refs = Heads(NATIVE), refs_of(MANY)
+    with Proxy(url) as proxy, connect(proxy.url) as slow:
+
+        def rests_s(delay_s: float) -> float:
+            proxy.delay_s = delay_s
+            began_s = time.monotonic()
+            look_again(heads)
+            look = heads.look(slow, "dispatch", refs)
+            assert look
+            return look.next_s - began_s
+
+        for delay_s, is_put_off in ((0.5, False), (0.0, False), (0.5, False), (0.5, True), (0.0, False)):
+            assert (rests_s(delay_s) > RESTS * 0.4) is is_put_off
