@@ -252,7 +252,7 @@ def run_all(client: Redis | Cluster, calls: Sequence[Call]) -> list[Answer | Exc
     """Send calls in one pipeline (no transaction) and return an answer or an error for each, in order.
 
     The client speaks RESP2 and does not decode (`connect` sees to both).
-    Scripts that the server does not know follow in a second trip with their text; they then run after the others.
+    Scripts that the server does not know follow in a second trip, each with its text once; they run after the others.
     Errors: Unreachable (nothing was done), Unknown (a change was sent, its reply was lost), Denied, WrongType,
     Refused (by the script), ServerError, ScriptError. Nothing is sent again after a connection broke.
     """

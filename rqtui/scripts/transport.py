@@ -134,21 +134,36 @@ def _run_on(connection: Any, client: Redis, calls: Sequence[Any]) -> list[Any]:
     pool = client.connection_pool
     enforced = pool not in _without_read_only
     replies = _exchange(connection, [call.command(enforced and call.script.read_only) for call in calls])
-    again = [i for i, reply in enumerate(replies) if _is_unknown_to_server(reply)]
-    if any(not isinstance(replies[i], exceptions.NoScriptError) for i in again):
-        _without_read_only.add(pool)
-        enforced = False
-    if isinstance(replies[-1], _Lost):
-        second = [_Lost(replies[-1].reason, may_have_run=False)] * len(again)
-    else:
-        second = _exchange(
-            connection, [calls[i].command_in_full(enforced and calls[i].script.read_only) for i in again]
-        )
-    for i, reply in zip(again, second, strict=True):
-        replies[i] = reply
+    last = replies[-1]
+    for each_in_full in (
+        False,
+        True,
+    ):  # at first one call brings a script's text for all; what did not come so, brings it
+        again = [i for i, reply in enumerate(replies) if _is_unknown_to_server(reply)]
+        if not again:
+            break
+        if any(not isinstance(replies[i], exceptions.NoScriptError) for i in again):
+            _without_read_only.add(pool)
+            enforced = False
+        if isinstance(last, _Lost):
+            following: list[Any] = [_Lost(last.reason, may_have_run=False)] * len(again)
+        else:
+            following = _exchange(connection, list(_with_text([calls[i] for i in again], enforced, each_in_full)))
+        last = following[-1]
+        for i, reply in zip(again, following, strict=True):
+            replies[i] = reply
     if any(isinstance(reply, exceptions.ReadOnlyError) for reply in replies):
         connection.disconnect()  # demoted: by its name another server may be found now
     return [_result(connection, call, reply) for call, reply in zip(calls, replies, strict=True)]
+
+
+def _with_text(calls: Sequence[Any], enforced: bool, each_in_full: bool) -> Iterator[Sequence[Wire]]:
+    """The commands of these calls, the first of each script with its text: ten thousand texts are 60 MB."""
+    known: set[str] = set()
+    for call in calls:
+        is_in_full = each_in_full or call.script.sha not in known
+        known.add(call.script.sha)
+        yield (call.command_in_full if is_in_full else call.command)(enforced and call.script.read_only)
 
 
 def _is_unknown_to_server(reply: Any) -> bool:

@@ -597,6 +597,30 @@ def test_a_pipeline_that_breaks_says_of_each_call_what_is_known(client: redis.Re
     assert client.get("v") == b"1"
 
 
+def test_of_many_calls_of_a_script_that_the_server_does_not_know_one_brings_its_text(client: redis.Redis) -> None:
+    write, find = put(), scripts.parse(FIND, "find.lua")
+    calls = [each.call(*given) for _ in range(50) for each, *given in (
+        (write, {"value": "v"}, {"id": "1"}), (find, {"ready": "z"}),
+    )]  # fmt: skip
+    client.script_flush()
+    client.config_resetstat()
+    assert all(isinstance(answer, Answer) for answer in scripts.run_all(client, calls))
+    stats = client.info("commandstats")
+    in_full = [stats[name]["calls"] for name in ("cmdstat_eval", "cmdstat_eval_ro") if name in stats]
+    assert sum(in_full) == 2, "one for each script"
+
+
+def test_where_the_text_may_not_be_sent_each_call_says_so(client: redis.Redis, url: str) -> None:
+    client.script_flush()
+    client.execute_command("ACL", "SETUSER", "digests", "on", ">sesame", "~*", "+@all", "-eval")
+    try:
+        with connect(url.replace("://", "://digests:sesame@")) as narrow:
+            answers = scripts.run_all(narrow, [put().call({"value": "v"}, {"id": "1"}) for _ in range(3)])
+    finally:
+        client.execute_command("ACL", "DELUSER", "digests")
+    assert [type(answer) for answer in answers] == [Denied] * 3
+
+
 def test_no_server_at_all_is_unreachable_for_every_call(url: str) -> None:
     with Proxy(url) as proxy:
         nowhere = connect(proxy.url)
