@@ -141,8 +141,9 @@ def test_the_members_of_a_group_are_looked_for_in_the_whole_place(
 ) -> None:
     monkeypatch.setattr(errors, "PER_PLACE", 1)
     monkeypatch.setattr(sampling, "STEP", 2)
-    fail(Queue("mail", client), *[f"TimeoutError: {n} s" for n in range(5)], "KeyError: 'x'")
-    steps = list(errors.members(engine, [MAIL], "TimeoutError: # s", (State.DEAD,)))
+    fail(Queue("mail", client), "KeyError: 'x'", *[f"TimeoutError: {n} s" for n in range(5)])
+    found = last(errors.report(engine, [MAIL]))
+    steps = list(errors.members(engine, [MAIL], found.groups[0].key, found.grouping, (State.DEAD,)))
     assert sum(len(step.jobs) for step in steps) == 5
     assert (steps[-1].looked, steps[-1].of) == (6, 6)
 

@@ -1,0 +1,211 @@
+"""Folding: what the message of an error has in common with its like, with `#` for what differs from job to job.
+
+Folded are URLs, mails, hosts, addresses, paths, dates, UUIDs, digests, numbers, what is quoted, and tokens that mix
+letters and digits (`cus_NffrFeUfNV`, `req_a1f2`). Kept are the words, names in a program (`KeyError: 'vat_id'`,
+`undefined method 'name'`, the code of a JSON answer) and the status of an HTTP answer, which tells causes apart.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+PASSES = 20  # two do for what people write
+LONGEST = 300  # characters of a folded message: the reason stands at the end of what wraps it
+
+# Whose quoted words are names in a program, and tell one fault from another.
+_NAMES_CODE = frozenset(
+    {
+        "KeyError",
+        "AttributeError",
+        "NameError",
+        "TypeError",
+        "ImportError",
+        "ModuleNotFoundError",
+        "NoMethodError",
+        "ReferenceError",
+        "NotRegistered",
+    }
+)
+_NOUNS = (
+    r"method|attribute|module|modules?\s+named|property|properties\s+of\s+\w+|reading|setting|column|columns|relation"
+    r"|table|function|constant|constant|array\s+key|index|for\s+key|variable|class|argument|import\s+name|constraint"
+    r"|field|parameter|template|command|database|role|type|keyword\s+argument|codec|label"
+)
+_STATUS_BEFORE = (
+    r"(?:status(?:\s?code)?|http(?:/[\d.#]+)?|http\s?error|(?:response|error)\s?code|error|code)['\"]?[ :=#(\['`]{1,3}"
+)
+_STATUS_AFTER = (
+    r"client\s+error|server\s+error|bad\s+request|unauthorized|payment\s+required|forbidden|not\s+found|gone|conflict"
+    r"|request\s+timeout|payload\s+too|unprocessable|too\s+many|internal\s+server|bad\s+gateway"
+    r"|service\s+(?:temporarily\s+)?unavailable|gateway\s+time-?out"
+)
+_TOP_LEVELS = (
+    "com|net|org|io|dev|app|co|cloud|local|localdomain|internal|example|test|invalid|info|biz|edu|gov|mil|ai|me|tv|arpa"
+    "|at|au|be|br|ca|ch|cn|cz|de|dk|es|eu|fi|fr|in|it|jp|nl|no|pl|ru|se|uk|us"
+)
+_MONTHS = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
+
+_KEPT = (
+    # The value of a field of an answer that says why; what varies in it is folded in turn.
+    r"(?P<field>\\?[\"'](?:code|type|error|message|msg|reason|error_?code|error_?type|detail|details|title|status"
+    r"|error_description|name)\\?[\"']\s*(?::|=>?)\s*)(?P<quote>\\?[\"'])(?P<value>.*?)(?P=quote)"
+    # A field's name in such an answer.
+    r"|(?P<key>(?<=[{,\s])\\?[\"'][A-Za-z_]\w{0,40}\\?[\"'](?=\s?(?::|=>)))"
+    # A name in a program, or in a database.
+    rf"|(?P<named>\b(?:{_NOUNS})\s+[\"'`‘“«][A-Za-z_$][A-Za-z_$.:\\?!=-]*[\"'`’”»])"
+    # The status of an HTTP answer.
+    rf"|(?P<status>(?i:\b{_STATUS_BEFORE}[45]\d\d\b|(?<![\w.,:-])[45]\d\d(?=\s(?:{_STATUS_AFTER}))"
+    rf"|[\"'`][45]\d\d\s(?:{_STATUS_AFTER})[^\"'`]*[\"'`]))"
+)
+_QUOTED = r"""(?<!\w)'[^']*'(?!\w)|"[^"]*"|`[^`']*[`']|“[^”]*”|«[^»]*»"""
+_DATA = (
+    r"(?<!\w)\w[\w+]{0,20}://[^\s'\"`<>)\]]+"  # URLs
+    r"|(?<![\w.+-])[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)*"  # mails, and user@host
+    r"|(?<![\w#.])(?:[A-Za-z]:|\.{1,2}|~)?[\\/](?:[\w.#+@=-]+[\\/])+[\w.#+@=-]*"  # paths
+    r"|(?<![\w#/.])(?:[\w.#+@-]+/)+[\w#+@-]+\.[A-Za-z]\w{0,5}(?![\w/])"  # relative ones, of a file
+    rf"|(?:\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,?\s)?\b(?:(?:{_MONTHS})[a-z]*\s\d{{1,2}}|\d{{1,2}}[\s-](?:{_MONTHS})[a-z]*)\b(?:[\s,-]\d{{4}})?"
+    r"|\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?(?:\s?(?:Z|UTC|[+-]\d\d:?\d\d))?"
+    r"|(?<![\w#-])[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}(?![\w#-])"  # UUIDs
+    r"|(?<![\w:])(?=[0-9A-Fa-f:]*\d)\[?[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){3,7}\]?(?::\d+)?(?![\w:])"  # IPv6, MAC
+    rf"|(?<![\w.#-])(?:[\w-]+\.)+(?:{_TOP_LEVELS})(?::\d+)?(?![\w.(-])"  # hosts
+    r"|(?<![\w.#-])(?:localhost|[\w-]+(?:\.[\w-]+)+):\d{2,5}(?![\w.])"
+    r"|0[xX][0-9A-Fa-f]+"
+)
+_NUMBER = r"|(?<![A-Za-z0-9_#-])\d+(?:[.,:_/-]\d+)*(?![A-Za-z0-9_])"
+_TOKEN = r"|(?P<token>(?<![A-Za-z0-9_#-])[A-Za-z0-9]+(?:[_-]+[A-Za-z0-9]+|\.\d+)*(?![A-Za-z0-9]))"  # noqa: S105
+_DIGITS = r"|\d+(?:[.,:_/-]\d+)*"
+_ANY = re.compile(f"{_KEPT}|{_QUOTED}|{_DATA}{_NUMBER}{_TOKEN}{_DIGITS}")
+_ANY_BUT_QUOTED = re.compile(f"{_KEPT}|{_DATA}{_NUMBER}{_TOKEN}{_DIGITS}")
+_TELLS = re.compile(r"[\d'\"`“«@\\/:_.-]")  # without one of these nothing is folded
+_REPR = re.compile(r"(?<=\w\()[\"'](?=\w)")
+_REPR_END = re.compile(r"(?<=[^\s(])[\"'](?:,?\)+)")
+_AS_A_WHOLE = re.compile(r"^\s*(?P<quote>[\"'])(?P<said>.*)(?P=quote)\s*$")
+_REPEATED = re.compile(r"#(?:[ ,;|]{1,2}#)+(?![\w])")
+
+# Words with a digit that are no data.
+_TECHNICAL = frozenset(
+    {
+        "2fa",
+        "b2b",
+        "b2c",
+        "base32",
+        "base64",
+        "e2e",
+        "ec2",
+        "es256",
+        "float32",
+        "float64",
+        "h2",
+        "h264",
+        "h265",
+        "hs256",
+        "http1",
+        "http2",
+        "http3",
+        "i18n",
+        "int16",
+        "int32",
+        "int64",
+        "int8",
+        "ipv4",
+        "ipv6",
+        "iso8601",
+        "k8s",
+        "l10n",
+        "latin-1",
+        "latin1",
+        "md5",
+        "mp3",
+        "mp4",
+        "oauth2",
+        "p2p",
+        "r2",
+        "rs256",
+        "s3",
+        "sha-1",
+        "sha-256",
+        "sha1",
+        "sha256",
+        "sha512",
+        "sslv3",
+        "tlsv1",
+        "uint32",
+        "uint64",
+        "utf-16",
+        "utf-8",
+        "utf16",
+        "utf8",
+        "x509",
+    }  # fmt: skip
+)
+
+
+def fold(message: str, kind: str = "") -> str:
+    """A message of one line, at most 300 characters, with `#` for what varies; `kind` is the class of the exception.
+
+    Doing it again changes nothing. What a terminal obeys is still in it.
+    """
+    name = re.split(r"[.:\\]", kind)[-1]
+    varies = _ANY_BUT_QUOTED if name in _NAMES_CODE else _ANY
+    text = " ".join(message.split())
+    for _ in range(PASSES):  # what is folded may divide two halves of another, and where it is cut something may end
+        before, text = text, _once(text, varies)[:LONGEST].strip()
+        if text == before:
+            break
+    return text
+
+
+def _once(text: str, varies: re.Pattern[str]) -> str:
+    if not _TELLS.search(text):
+        return text
+    if varies is _ANY and (whole := _AS_A_WHOLE.match(text)):  # the repr of a message, as some exceptions print it
+        text = whole["said"]
+    if _REPR.search(text):  # Failed(Cause("why")): the quotes are those of a repr, not of data
+        text = _REPR_END.sub(lambda found: found[0][1:], _REPR.sub("", text))
+    return _REPEATED.sub("#", varies.sub(_part, text))
+
+
+def _part(found: re.Match[str]) -> str:
+    """What stands for a match: itself where it tells causes apart, a prefix and `#`, or `#`."""
+    kept = _BY_GROUP.get(found.lastgroup or "")
+    return kept(found) if kept else "#"
+
+
+def _field(found: re.Match[str]) -> str:
+    value = _ANY_BUT_QUOTED.sub(_part, found["value"]) if found["value"] else ""
+    return f"{found['field']}{found['quote']}{value}{found['quote']}"
+
+
+def _token(found: re.Match[str]) -> str:
+    """A token: itself where it is a word, its first words and `#` where an id or a number follows them."""
+    token: str = found[0]
+    if token.isalpha():
+        return token
+    if not any(map(str.isdigit, token)):
+        return f"{token.partition('_')[0]}_#" if _RANDOM.fullmatch(token) else token
+    if token.lower() in _TECHNICAL:
+        return token
+    words = []  # those before the first part with a digit: `cus_` of an id says what it names
+    for part in re.split(r"([_-]+)", token):
+        if any(map(str.isdigit, part)):
+            break
+        words.append(part)
+    named = None if words else _NUMBERED.fullmatch(token)
+    return f"{named[1] if named else ''.join(words)}#"
+
+
+_NUMBERED = re.compile(r"([A-Z]?[a-z]{3,}|[A-Z]{3,})\d{1,3}")  # worker7: a name and its number
+# An id without a digit: `cus_NffrFeUfNV`.
+_RANDOM = re.compile(
+    r"[a-z]{1,8}_(?=[A-Za-z]{8,}$)(?=[A-Za-z]*[a-z][A-Z])(?=[A-Za-z]*[A-Z]{2}|[A-Za-z]*[A-Z][a-z]?[A-Z])[A-Za-z]+"
+)
+_BY_GROUP: dict[str, Callable[[re.Match[str]], str]] = {
+    "value": _field,
+    "quote": _field,
+    "field": _field,
+    "key": lambda found: found[0],
+    "named": lambda found: found[0],
+    "status": lambda found: found[0],
+    "token": _token,
+}
