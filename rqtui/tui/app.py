@@ -385,9 +385,9 @@ class Cockpit(App[None]):
         """The way from a verb to its request."""
         self.changes.begin(verb, target, is_chosen=is_chosen)
 
-    def begin_many(self, verb: str, chosen: Sequence[tuple[Ref, Sequence[Job]]], about: str) -> None:
+    def begin_many(self, verb: str, chosen: Sequence[tuple[Ref, Sequence[Job]]], about: str, counted: str = "") -> None:
         """A verb on jobs of several queues."""
-        self.changes.begin_many(verb, chosen, about)
+        self.changes.begin_many(verb, chosen, about, counted)
 
     def shown_loops(self) -> dict[str, tuple[Loop, bool]]:
         """The loops that mean something for the queue in focus, and whether each serves it."""

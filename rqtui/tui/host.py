@@ -68,8 +68,9 @@ class Host(Protocol):
     def begin(self, verb: Verb, target: Target, *, is_chosen: bool = False) -> None:
         """The way from a verb to its request: a question where one is due, then the inbox."""
 
-    def begin_many(self, verb: str, chosen: Sequence[tuple[Ref, Sequence[Job]]], about: str) -> None:
-        """A verb on jobs of several queues; `about` says what they have in common."""
+    def begin_many(self, verb: str, chosen: Sequence[tuple[Ref, Sequence[Job]]], about: str, counted: str = "") -> None:
+        """A verb on jobs of several queues; `about` says what they have in common, `counted` how the jobs differ from
+        those that the person saw counted."""
 
     def shown_loops(self) -> dict[str, tuple[Loop, bool]]:
         """The loops that mean something for the queue in focus, and whether each serves it."""

@@ -79,6 +79,8 @@ LOOKS: tuple[Look, ...] = (
     Look("zoom", "plus", "screen.zoom", "zoom", "zoom one place to the whole width, and back", ("board",)),
     Look("search", "slash", "screen.filter", "search", "look for text or /re/ in the body", ("job",), True),
     Look("next_match", "n", "screen.next_match", "next", "the next job that matches the last filter", ("board", "job")),
+    Look("groups_wider", "left_square_bracket", "screen.width(-1)", "wider", "wider groups: by class", ("errors",)),
+    Look("groups_narrower", "right_square_bracket", "screen.width(1)", "narrower", "narrower: by wording", ("errors",)),
     Look("job_before", "left_square_bracket", "screen.page(-1)", "previous", "the job before in the list", ("job",)),
     Look("job_after", "right_square_bracket", "screen.page(1)", "next", "the next job in the list", ("job",)),
     Look("viewer", "v", "screen.viewer", "view as", "the body as what it is, as text, in hex", ("job",), True),

@@ -1,20 +1,23 @@
-"""Errors: dead jobs and those that wait for another try, grouped by what their errors have in common.
+"""Errors: dead jobs and those that wait for another try, grouped by their cause.
 
-Enter shows a group: an example's whole error and its jobs. R and D act on the whole group: its members are looked for
-in the whole place first, not only in the sample that the table was made from.
+`[` and `]` widen and narrow the groups: to the class of the exception, or to the wording of each message. Enter shows
+a group: an example's whole error and its jobs. R and D act on the whole group: its members are looked for in the whole
+place first, not only in the sample that the table was made from, and the question says how many more there are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
+
+from textual.content import Content
 
 from rqtui.engine import ticker
 from rqtui.model import Job, Ref, State
 from rqtui.reports import errors
 from rqtui.reports.errors import Errors as Report
-from rqtui.reports.errors import Group, Members
+from rqtui.reports.errors import Group, Grouping, Key, Members, Width
 from rqtui.text import formats
 from rqtui.text.body import mask_text
 from rqtui.text.names import to_bytes
@@ -22,8 +25,9 @@ from rqtui.text.pieces import Cell, Piece
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
 from rqtui.tui.format.rows import Column, Row
-from rqtui.tui.screens.report_view import ReportView
+from rqtui.tui.screens.report_view import ReportView, sides
 from rqtui.tui.target import Target
+from rqtui.tui.widgets import chrome
 from rqtui.tui.widgets.table import Table
 
 if TYPE_CHECKING:
@@ -31,6 +35,8 @@ if TYPE_CHECKING:
     from rqtui.verbs import Verb
 
 NO_ERROR = "(no error is kept)"
+_WIDTHS = tuple(Width)  # the widest first
+_BY_WIDTH = {Width.CLASS: "by class", Width.CAUSE: "by cause", Width.MESSAGE: "by wording"}
 _ORDERS: dict[str, Callable[[Group], float]] = {
     "count": lambda group: -group.count,
     "last": lambda group: -(group.last_ms or 0),
@@ -54,7 +60,8 @@ class Errors(ReportView):
         self._members: dict[Ref, dict[bytes, Job]] = {}  # of the group that is about to be acted on
         self._search: Members | None = None
         self._request = 0  # of the search for them
-        self._then: tuple[Verb, str] | None = None  # what will be done with them, and what they are called
+        self._then: tuple[Verb, Group] | None = None  # what will be done with them
+        self.width = Width.CAUSE
 
     def columns(self) -> Sequence[Column]:
         """The queue only where there are several."""
@@ -62,7 +69,9 @@ class Errors(ReportView):
         return (
             Column("dead", "dead", 5, align="right"),
             Column("retrying", "retry", 5, align="right"),
-            Column("error", "error", 35, weight=6),
+            Column("share", "share", 5, align="right", style="muted", drop=3),
+            Column("error", "error", 32, weight=6),
+            Column("frame", "raised at", 14, weight=1, drop=1, style="muted"),
             Column("kind", "job", 10, weight=1, drop=5),
             *queue,
             Column("first", "first", 6, align="right", style="muted", drop=6),
@@ -71,7 +80,7 @@ class Errors(ReportView):
 
     def make(self, engine: Engine) -> Iterator[Report | None]:
         """A sample of the dead and the scheduled."""
-        return errors.report(engine, self.in_scope())
+        return errors.report(engine, self.in_scope(), self.width)
 
     def groups(self) -> tuple[Group, ...]:
         """All of them."""
@@ -81,17 +90,20 @@ class Errors(ReportView):
         """The groups by what was chosen."""
         order = _ORDERS[self.sort]
         fitting = (group for group in self.groups() if self.accepts(_as_job(group)))
-        return sorted(fitting, key=lambda group: (order(group), group.message))
+        return sorted(fitting, key=lambda group: (order(group), group.message, group.key))
 
     def row(self, group: Group, now_ms: int) -> Row:
         """The line of a group."""
         queue: tuple[Cell, ...] = () if len(self.refs) == 1 else (_some([ref.queue for ref in group.refs]),)
+        total = self.report.count if self.report else 0
         return Row(
-            group.message,
+            group.id,
             (
                 Piece(self._count(group.dead, 5), "state-dead" if group.dead else "muted"),
                 Piece(self._count(group.retrying, 5), "state-scheduled" if group.retrying else "muted"),
+                _share(group.count, total),
                 safe(mask_text(group.message)) if group.message else Piece(NO_ERROR, "muted"),
+                safe(group.frame),
                 _some(group.kinds),
                 *queue,
                 _ago(group.first_ms, now_ms),
@@ -114,10 +126,21 @@ class Errors(ReportView):
             Piece(f"   {', '.join(silent)}: no errors kept" if silent else "", "muted"),
         )
 
+    def second_line(self, width: int) -> chrome.Sides:
+        """What the report comes to, how wide its groups are, and the sort."""
+        if self.report is None:
+            return super().second_line(width)
+        left = Content.assemble(*((piece.text, f"${piece.style or 'data'}") for piece in self.summary()))
+        signs = f"{keys.key('groups_wider')} {keys.key('groups_narrower')}"
+        width_hint = chrome.hint(signs, _BY_WIDTH[self.width])
+        rest = sides(left, self.sort, bool(self.refs))
+        candidates = [(left, Content("   ").join([width_hint, right])) for left, right in rest if right]
+        return chrome.first_that_fits([*candidates, (left, width_hint), (left, Content())], width)
+
     def group(self) -> Group | None:
         """The one under the cursor."""
         wanted = self.table.cursor_id
-        return next((group for group in self.groups() if group.message == wanted), None)
+        return next((group for group in self.groups() if group.id == wanted), None)
 
     def target(self) -> Target:
         """The jobs of the group in one queue and place, dead ones first: it tells which keys mean something."""
@@ -139,6 +162,28 @@ class Errors(ReportView):
         if group is not None:
             self.host.go(ErrorGroup(group))
 
+    # -- wider and narrower groups --------------------------------------------------------------------------------
+
+    def action_width(self, step: int) -> None:
+        """Groups of more errors, or of fewer; the cursor stays on the error it stood on."""
+        at = _WIDTHS.index(self.width) + step
+        if not 0 <= at < len(_WIDTHS):
+            self.host.say(f"the {'widest' if at < 0 else 'narrowest'} groups: {_BY_WIDTH[self.width]}.")
+            return
+        group = self.group()
+        self._stop()  # a report that is on its way has groups of another width
+        self.width = _WIDTHS[at]
+        if self.report is None:
+            self.anew()
+            return
+        self.report, self._coming = self.report.at(self.width), None
+        self.table.another_list()
+        self._draw_anew()
+        if group is not None:
+            example = _id(group.example)
+            self.table.move_to(next((other.id for other in self.groups() if example in map(_id, other.jobs)), ""))
+        self._due_s = 0.0  # groups that only wait have their dates from the next report
+
     # -- acting on a group ----------------------------------------------------------------------------------------
 
     def begins(self, verb: Verb) -> bool:
@@ -155,9 +200,10 @@ class Errors(ReportView):
             return True
         states = tuple(state for state in errors.STATES if not verb.takes or state in verb.takes)
         self._members, self._search = {}, None
-        self._then = verb, f'error "{group.message or NO_ERROR}"'
+        self._then = verb, group
+        grouping = self.report.grouping if self.report else Grouping()
         self._request = self.session.work(
-            partial(_members_of, tuple(self.in_scope()), group.message, states), self._found
+            partial(_members_of, tuple(self.in_scope()), group.key, grouping, states), self._found
         )
         self._say()
         return True
@@ -175,24 +221,25 @@ class Errors(ReportView):
             if answered.error:
                 self.host.say(answered.error, "error")
             elif then is not None:
-                verb, about = then
-                if self._search is not None and self._search.left:
-                    about += f", among the newest {formats.count(self._search.of, width=9)}"
-                self._begin(verb, about, members)
+                self._begin(*then, members)
         if self.is_drawn:
             self._say()
 
-    def _begin(self, verb: Verb, about: str, members: dict[Ref, dict[bytes, Job]]) -> None:
+    def _begin(self, verb: Verb, group: Group, members: dict[Ref, dict[bytes, Job]]) -> None:
         layouts = self.session.layouts
         chosen = []
         for ref, found in members.items():
             jobs = [job for job in found.values() if layouts[ref.layout].can(verb.name, job.place)]
             if jobs:
                 chosen.append((ref, jobs))
-        if chosen:
-            self.host.begin_many(verb.name, chosen, about)
-        else:
+        about = f'error "{group.message or NO_ERROR}"'
+        if not chosen:
             self.host.say(f"{verb.name}: no job with {about} is there any more.", "warning")
+            return
+        counted = {_id(job) for job in group.jobs if layouts[job.layout].can(verb.name, job.place)}
+        found_ids = {_id(job) for _ref, jobs in chosen for job in jobs}
+        left = self._search.of if self._search is not None and self._search.left else 0
+        self.host.begin_many(verb.name, chosen, about, _counted(counted, found_ids, left))
 
     def status(self) -> list[Piece]:
         """How far the search for the members of a group is, before all else."""
@@ -222,8 +269,30 @@ class Errors(ReportView):
         self._due_s = 0.0
 
 
-def _members_of(refs: tuple[Ref, ...], message: str, states: Sequence[State], engine: Engine) -> Iterator[Members]:
-    return errors.members(engine, refs, message, states)
+def _members_of(
+    refs: tuple[Ref, ...], key: Key, grouping: Grouping, states: Sequence[State], engine: Engine
+) -> Iterator[Members]:
+    return errors.members(engine, refs, key, grouping, states)
+
+
+def _id(job: Job) -> tuple[str, str, bytes]:
+    return job.layout, job.queue, job.id
+
+
+def _counted(counted: Collection[object], found: Collection[object], looked_at: int) -> str:
+    """`2 500 counted here, 31 more match`: how the jobs that were found differ from those that the row counts."""
+    more, gone = len(set(found) - set(counted)), len(set(counted) - set(found))
+    words = [f"{formats.count(len(counted), width=9) if counted else 'none'} counted here"]
+    words += [f"{formats.count(more, width=9)} more match" + ("es" if more == 1 else "")] if more else []
+    words += [f"{formats.count(gone, width=9)} no longer there"] if gone else []
+    words += [f"only the newest {formats.count(looked_at, width=9)} were looked at"] if looked_at else []
+    return ", ".join(words)
+
+
+def _share(count: int, total: int) -> str:
+    """`50 %` of all jobs that the report counts."""
+    per_cent = 100 * count / total if total else 0
+    return "<1 %" if 0 < per_cent < 1 else f"{per_cent:.0f} %"
 
 
 def _pair(ref: Ref) -> tuple[str, str]:

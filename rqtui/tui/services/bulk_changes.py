@@ -39,7 +39,7 @@ _DRIPS = frozenset(field.name for field in DRIP)
 class Choice(NamedTuple):
     """Many jobs that a verb is to be done to: `chosen` by queue, or all that stands in `place` of the only queue.
 
-    `about` are the words for what they have in common.
+    `about` are the words for what they have in common, `counted` those for how many a row counted.
     """
 
     verb: Verb
@@ -48,6 +48,7 @@ class Choice(NamedTuple):
     target: Target
     place: str = ""
     about: str = ""
+    counted: str = ""
 
     @property
     def refs(self) -> tuple[Ref, ...]:
@@ -72,8 +73,11 @@ class BulkChanges:
     def __init__(self, host: Host, session: Session, batches: Batches, drips: RateLimited) -> None:
         self._host, self._session, self._batches, self._drips = host, session, batches, drips
 
-    def begin_many(self, verb_name: str, chosen: Sequence[tuple[Ref, Sequence[Job]]], about: str) -> None:
-        """A verb on jobs of several queues; `about` says what they have in common: `error "TimeoutError: #"`."""
+    def begin_many(
+        self, verb_name: str, chosen: Sequence[tuple[Ref, Sequence[Job]]], about: str, counted: str = ""
+    ) -> None:
+        """A verb on jobs of several queues; `about` says what they have in common: `error "TimeoutError: #"`, `counted`
+        how they differ from those that the row counted: `2 500 counted here, 31 more match`."""
         row = verb(verb_name)
         held = tuple((ref, tuple(jobs)) for ref, jobs in chosen if jobs)
         can = [pair for pair in held if self._session.layouts[pair[0].layout].can(row.script or row.name)]
@@ -84,7 +88,7 @@ class BulkChanges:
             return
         ref, jobs = can[0]
         target = Target(ref, jobs[0].place, jobs, state=jobs[0].state)
-        self._ask(Choice(row, tuple(can), sum(len(jobs) for _ref, jobs in can), target, "", about))
+        self._ask(Choice(row, tuple(can), sum(len(jobs) for _ref, jobs in can), target, "", about, counted))
 
     def begin(self, row: Verb, target: Target) -> None:
         """A verb on a whole place, or on many of its jobs."""
@@ -140,6 +144,8 @@ class BulkChanges:
         made = [questions.line("where", where, ("  on ", "$muted"), url)]
         if choice.about:
             made.append(questions.line("what", (formats.fit(safe(choice.about), 60).rstrip(), "$strong")))
+        if choice.counted:
+            made.append(questions.line("count", choice.counted))
         if choice.target.looked:
             looked = formats.count(choice.target.looked, width=12)
             words = f"only among the first {looked}: the rest was not looked at"

@@ -125,10 +125,10 @@ class Changes:
         else:
             self._send(verb, target, None)
 
-    def begin_many(self, verb: str, chosen: Sequence[tuple[Ref, Sequence[Job]]], about: str) -> None:
+    def begin_many(self, verb: str, chosen: Sequence[tuple[Ref, Sequence[Job]]], about: str, counted: str = "") -> None:
         """A verb on jobs of several queues; `about` says what they have in common: `error "TimeoutError: #"`."""
         if self._may_change():
-            self._bulk.begin_many(verb, chosen, about)
+            self._bulk.begin_many(verb, chosen, about, counted)
 
     def _may_change(self) -> bool:
         """Whether anything can be changed now; says why not."""
