@@ -1,32 +1,45 @@
-"""`errors`: dead jobs and those that wait for another try, grouped by what their errors have in common.
+"""`errors`: dead jobs and those that wait for another try, grouped by their cause.
 
 Nothing here changes anything.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from rqtui.cli import documents, output, sampling
 from rqtui.cli.arguments import QUEUES, engine_for
 from rqtui.cli.session import Session
+from rqtui.text.widths import Width
 
 if TYPE_CHECKING:
     from rqtui.reports.errors import Errors, Group
 
 
-def errors(session: Session, queues: QUEUES = None) -> int:
-    """Dead jobs and those that wait for another try, grouped by what their errors have in common.
+BY = Annotated[
+    Width,
+    typer.Option(
+        "--by",
+        help="How wide the groups are: the class of the exception; its cause, which is the class and the frame that "
+        "raised it, else what the messages have in common; or each message.",
+    ),
+]
 
-    Example: rqtui errors mail --json
+
+def errors(session: Session, queues: QUEUES = None, by: BY = Width.CAUSE) -> int:
+    """Dead jobs and those that wait for another try, grouped by their cause.
+
+    Example: rqtui errors mail --by class
     """
     from rqtui.reports import errors as report
 
     engine, refs = engine_for(session, queues)
-    found = sampling.last(report.report(engine, refs), "looking")
+    found = sampling.last(report.report(engine, refs, by), "looking")
     if session.as_json:
         groups = [_group(group, found.size.is_whole) for group in found.groups]
-        output.write_json({**sampling.size_document(found.size), "errors": groups})
+        output.write_json({**sampling.size_document(found.size), "by": by.value, "errors": groups})
     else:
         _write_errors(found)
         if silent := sampling.silent_systems(engine, refs, "error"):
@@ -39,6 +52,9 @@ def _group(group: Group, is_exact: bool) -> dict[str, Any]:
     example = group.example
     return {
         "error": documents.text(group.message) or None,
+        "cause": documents.text(group.cause) or None,
+        "frame": documents.text(group.frame) or None,
+        "messages": group.messages,
         "dead": group.dead,
         "retrying": group.retrying,
         "exact": is_exact,
@@ -57,19 +73,21 @@ def _group(group: Group, is_exact: bool) -> dict[str, Any]:
 
 
 def _write_errors(found: Errors) -> None:
+    from rqtui.text import formats
     from rqtui.text.body import mask_text
-    from rqtui.text.formats import age
 
     now_ms = found.size.taken_ms
 
     def ago(at_ms: int | None) -> str:
-        return "" if at_ms is None else age(max(0, now_ms - at_ms))
+        return "" if at_ms is None else formats.age(max(0, now_ms - at_ms))
 
     rows = [
         [
             str(group.dead),
             str(group.retrying),
+            formats.share(group.count, found.count),
             mask_text(group.message) or "(no error is kept)",
+            group.frame,
             ", ".join(group.kinds[:3]) + (f" +{len(group.kinds) - 3}" if len(group.kinds) > 3 else ""),
             ", ".join(ref.queue for ref in group.refs[:3])
             + (f" +{len(group.refs) - 3}" if len(group.refs) > 3 else ""),
@@ -78,6 +96,6 @@ def _write_errors(found: Errors) -> None:
         ]
         for group in found.groups
     ]
-    titles = ("dead", "retry", "error", "job", "queue", "first", "last")
+    titles = ("dead", "retry", "share", "error", "raised at", "job", "queue", "first", "last")
     if rows:
-        output.write_table(titles, rows, right=("dead", "retry", "first", "last"))
+        output.write_table(titles, rows, right=("dead", "retry", "share", "first", "last"))

@@ -19,11 +19,11 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from functools import lru_cache
 
 from rqtui.text import folding, tracebacks
 from rqtui.text.tracebacks import Frame, Trace
+from rqtui.text.widths import Width
 
 Key = tuple[str, ...]
 ENOUGH_VALUES = 8  # so many different words in one place of a message are data; fewer may tell causes apart
@@ -31,14 +31,6 @@ ENOUGH_IN_A_FRAME = 2  # of messages that the same frame raised
 ALIKE = 0.5  # the part of its words that a message has in common with its group: Drain's similarity
 MOST_WORDS = 40  # of a message that are compared
 SHORT = 40  # characters of a short cause
-
-
-class Width(StrEnum):
-    """How much errors of a group have in common: the class; the cause: class and frame, or wording; the wording."""
-
-    CLASS = "class"
-    CAUSE = "cause"
-    MESSAGE = "message"
 
 
 @dataclass(frozen=True, slots=True)

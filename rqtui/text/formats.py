@@ -142,6 +142,12 @@ def numbered(number: int, noun: str, width: int = 9) -> str:
     return f"{count(number, width=width) if number else 'no'} {noun if number == 1 else plural}"
 
 
+def share(part: int, whole: int) -> str:
+    """`50 %`: the part of a whole; `<1 %` for less."""
+    per_cent = 100 * part / whole if whole else 0
+    return "<1 %" if 0 < per_cent < 1 else f"{per_cent:.0f} %"
+
+
 def short_count(number: float, exact: bool = True) -> str:
     """Three digits and a unit, at most six cells: `64`, `9.9k`, `12.4k`, `999k`, `~1.2M`; `·` for zero."""
     if not number:

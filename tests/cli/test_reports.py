@@ -39,9 +39,13 @@ WORKERS = [
 
 ERRORS = {
     **SIZE,
+    "by": str,
     "errors": [
         {
             "error": (str, NONE),
+            "cause": (str, NONE),
+            "frame": (str, NONE),
+            "messages": int,
             "dead": int,
             "retrying": int,
             "exact": bool,
@@ -150,3 +154,20 @@ def test_a_queue_that_cannot_be_counted_is_told_and_the_others_are_shown(
 def test_example_and_help_are_there(url: str) -> None:
     for name in ("workers", "errors", "kinds"):
         assert f"Example: rqtui {name}" in " ".join(shell(url, name, "--help").out.split())
+
+
+def test_errors_are_grouped_as_wide_as_asked(client: Redis, url: str) -> None:
+    raised = (
+        'Traceback (most recent call last):\n  File "/app/charge.py", line 88, in charge\n    raise Declined(why)\n'
+    )
+    whys = ["insufficient funds", "expired card"]
+    fail(Queue("mail", client), *[f"{raised}charge.Declined: {why}" for why in whys], "charge.Declined: no trace")
+    by = {width: shell(url, "errors", "--by", width, "--json").json for width in ("class", "cause", "message")}
+    assert {width: [group["dead"] for group in found["errors"]] for width, found in by.items()} == {
+        "class": [3],
+        "cause": [2, 1],
+        "message": [1, 1, 1],
+    }
+    (group, _other) = by["cause"]["errors"]
+    assert (group["cause"], group["frame"], group["messages"]) == ("Declined", "charge.py:88", 2)
+    assert shell(url, "errors", "--by", "colour").code == 2

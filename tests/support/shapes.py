@@ -63,6 +63,9 @@ WORKER = {
 }
 ERROR = {
     "error": (str, NONE),
+    "cause": (str, NONE),
+    "frame": (str, NONE),
+    "messages": int,
     "dead": int,
     "retrying": int,
     "exact": bool,
@@ -72,7 +75,7 @@ ERROR = {
     "queues": [{"queue": str, "layout": str}],
     "example": {"id": str, "queue": str, "layout": str, "place": str, "error": (str, NONE)},
 }
-ERRORS = {"taken_at_ms": int, "looked": int, "of": int, "exact": bool, "errors": [ERROR]}
+ERRORS = {"taken_at_ms": int, "looked": int, "of": int, "exact": bool, "by": str, "errors": [ERROR]}
 KIND = {
     "name": (str, NONE),
     "queue": str,

@@ -27,6 +27,7 @@ from rqtui.tui.widgets.table import Table
 from rqtui.tui.widgets.text import LongText
 
 ID_CELLS = 18
+NAME_CELLS = 32  # of an error's name that stay beside its figures
 MOST_ROWS = 300  # drawn at each tick, since their ages go on
 COLUMNS = (
     Column("id", "id", ID_CELLS),
@@ -50,9 +51,9 @@ class ErrorGroup(View):
     ErrorGroup Table { height: 1fr; }
     """
 
-    def __init__(self, group: Group) -> None:
+    def __init__(self, group: Group, share: str = "") -> None:
         super().__init__()
-        self.group = group
+        self.group, self.share = group, share
         self._jobs = {_id(job): job for job in group.jobs}
         self._accepts = filters.parse("")
         self._acted_on: set[bytes] = set()
@@ -128,9 +129,22 @@ class ErrorGroup(View):
             self._show_error()
 
     def second_line(self, width: int) -> chrome.Sides:
-        """What the group is called."""
-        words = safe(mask_text(self.group.message)) or "no error is kept of these jobs"
-        return Content.styled(formats.fit(words, max(10, width - 1)).rstrip(), "$state-dead"), Content()
+        """What the group is called; how many jobs it has and what part of all that is, where and when they failed."""
+        group = self.group
+        words = safe(mask_text(group.message)) or "no error is kept of these jobs"
+        ages = [(word, at_ms) for word, at_ms in (("first", group.first_ms), ("last", group.last_ms)) if at_ms]
+        times = " · ".join(f"{word} {formats.age(max(0, self._now_ms - at_ms))}" for word, at_ms in ages)
+        counted = " of all, ".join(part for part in (self.share, formats.numbered(group.count, "job")) if part)
+        facts = [safe(group.frame), counted, times if self._now_ms else ""]
+        name = Content.styled(formats.fit(words, max(10, width - 1)).rstrip(), "$state-dead")
+        sides = []
+        for left_out in range(len(facts)):
+            right = " · ".join(fact for fact in facts[: len(facts) - left_out] if fact)
+            room = width - len(right) - 3
+            if room >= min(len(words), NAME_CELLS):
+                short = Content.styled(formats.fit(words, min(len(words), room)).rstrip(), "$state-dead")
+                sides.append((short, Content.styled(right, "$muted")))
+        return sides[0] if sides else (name, Content())
 
     def target(self) -> Target:
         """The job under the cursor."""

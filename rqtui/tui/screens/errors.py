@@ -1,6 +1,6 @@
 """Errors: dead jobs and those that wait for another try, grouped by their cause.
 
-`[` and `]` widen and narrow the groups: to the class of the exception, or to the wording of each message. Enter shows
+`[` and `]` widen and narrow the groups: to the class of the exception, or to each message. Enter shows
 a group: an example's whole error and its jobs. R and D act on the whole group: its members are looked for in the whole
 place first, not only in the sample that the table was made from, and the question says how many more there are.
 """
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 NO_ERROR = "(no error is kept)"
 _WIDTHS = tuple(Width)  # the widest first
-_BY_WIDTH = {Width.CLASS: "by class", Width.CAUSE: "by cause", Width.MESSAGE: "by wording"}
+_BY_WIDTH = {Width.CLASS: "by class", Width.CAUSE: "by cause", Width.MESSAGE: "by message"}
 _ORDERS: dict[str, Callable[[Group], float]] = {
     "count": lambda group: -group.count,
     "last": lambda group: -(group.last_ms or 0),
@@ -101,7 +101,7 @@ class Errors(ReportView):
             (
                 Piece(self._count(group.dead, 5), "state-dead" if group.dead else "muted"),
                 Piece(self._count(group.retrying, 5), "state-scheduled" if group.retrying else "muted"),
-                _share(group.count, total),
+                formats.share(group.count, total),
                 safe(mask_text(group.message)) if group.message else Piece(NO_ERROR, "muted"),
                 safe(group.frame),
                 _some(group.kinds),
@@ -160,7 +160,7 @@ class Errors(ReportView):
 
         group = self.group()
         if group is not None:
-            self.host.go(ErrorGroup(group))
+            self.host.go(ErrorGroup(group, formats.share(group.count, self.report.count if self.report else 0)))
 
     # -- wider and narrower groups --------------------------------------------------------------------------------
 
@@ -287,12 +287,6 @@ def _counted(counted: Collection[object], found: Collection[object], looked_at: 
     words += [f"{formats.count(gone, width=9)} no longer there"] if gone else []
     words += [f"only the newest {formats.count(looked_at, width=9)} were looked at"] if looked_at else []
     return ", ".join(words)
-
-
-def _share(count: int, total: int) -> str:
-    """`50 %` of all jobs that the report counts."""
-    per_cent = 100 * count / total if total else 0
-    return "<1 %" if 0 < per_cent < 1 else f"{per_cent:.0f} %"
 
 
 def _pair(ref: Ref) -> tuple[str, str]:

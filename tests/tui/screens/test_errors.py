@@ -13,6 +13,7 @@ from rqtui.client.queue import Queue
 from rqtui.reports import errors
 from rqtui.tui.screens import report_view
 from rqtui.tui.screens.error_group import ErrorGroup
+from rqtui.tui.screens.errors import Errors as ErrorsView
 
 
 @on_screen
@@ -143,3 +144,66 @@ async def test_a_lost_link_leaves_the_report_and_a_new_one_comes_with_it(url: st
         fail(Queue("mail", client), "KeyError: 'x'")
         await it.press("r")
         await it.until_shown("KeyError: 'x'", "TimeoutError: # s")
+
+
+def raised(why: str, line: int = 88) -> str:
+    """A traceback of a card that was declined."""
+    frames = f'  File "/app/charge.py", line {line}, in charge\n    raise Declined(answer)\n'
+    return f"Traceback (most recent call last):\n{frames}charge.Declined: {why}"
+
+
+@on_screen
+async def test_brackets_widen_and_narrow_the_groups_and_the_cursor_stays_on_its_error(url: str, client: Redis) -> None:
+    fail(Queue("mail", client), "TimeoutError: 1 s", raised("expired card"), raised("no funds"), "charge.Declined: x")
+    async with screen(url, WIDE, open_queue="mail") as it:
+        await it.press("e")
+        await it.until_shown("3 errors", "by cause", "charge.py:88", "50 %")
+        view = it.app.navigation.view
+        assert isinstance(view, ErrorsView)
+        view.table.move_to(next(group.id for group in view.groups() if group.count == 2))
+        await it.press("right_square_bracket")
+        await it.until_shown("4 errors", "by message", "expired card", "no funds")
+        assert "Declined" in view.group().message  # type: ignore[union-attr]
+        await it.press("right_square_bracket")
+        await it.until_shown("the narrowest groups")
+        await it.press("left_square_bracket", "left_square_bracket")
+        await it.until_shown("2 errors", "by class", "75 %")
+        assert view.group().count == 3  # type: ignore[union-attr]
+
+
+@on_screen
+async def test_what_a_key_would_touch_is_what_the_row_counts_and_what_came_since_is_told(
+    url: str, client: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mail = Queue("mail", client)
+    monkeypatch.setattr(errors, "PER_PLACE", 20)
+    # Two groups whose messages overlap: the words of one fit into the wording of the other, but for its last word.
+    users = [f"no such user {name}" for name in ("ada", "bob", "cyd", "dan", "eve", "fay", "gil", "hal", "ida", "jim")]
+    fail(mail, "no such user kim", *users, "no such team red")
+    async with screen(url, WIDE, open_queue="mail") as it:
+        await it.press("e")
+        await it.until_shown("2 errors", "no such user #", "no such team red")
+        fail(mail, "no such user lou", "no such team blue", "no such user was found")
+        await it.press("g", "R")
+        await it.until_shown("Requeue: 12 jobs", "11 counted here, 1 more matches")
+        await it.press("y")
+        left = ["no such team blue", "no such team red", "no such user was found"]
+        await it.until(lambda: client.zcard(keys("mail")["dead"]) == len(left), "the group alone")
+        await it.press("r")
+        await it.until_shown("3 errors")
+        view = it.app.navigation.view
+        assert isinstance(view, ErrorsView)
+        assert sorted(group.message for group in view.groups()) == left
+
+
+@on_screen
+async def test_the_page_of_a_group_says_how_many_where_and_since_when(url: str, client: Redis) -> None:
+    fail(Queue("mail", client), raised("expired card"), raised("no funds"), "TimeoutError: 1 s", "TimeoutError: 2 s")
+    async with screen(url, WIDE, open_queue="mail") as it:
+        await it.press("e")
+        await it.until_shown("charge.py:88")
+        view = it.app.navigation.view
+        assert isinstance(view, ErrorsView)
+        view.table.move_to(next(group.id for group in view.groups() if group.frame))
+        await it.press("enter")
+        await it.until_shown("charge.py:88 · 50 % of all, 2 jobs · first", "last", "raise Declined(answer)")
