@@ -22,8 +22,8 @@ BY = Annotated[
     Width,
     typer.Option(
         "--by",
-        help="How wide the groups are: the class of the exception; its cause, which is the class and the frame that "
-        "raised it, else what the messages have in common; or each message.",
+        help="How wide the groups are: the class of the exception; the class and the frame that raised it; the cause, "
+        "which is those and what the messages have in common; or each message.",
     ),
 ]
 

@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import NamedTuple
 
 from rqtui.text import folding, tracebacks
 from rqtui.text.tracebacks import Frame, Trace
@@ -27,7 +28,7 @@ from rqtui.text.widths import Width
 
 Key = tuple[str, ...]
 ENOUGH_VALUES = 8  # so many different words in one place of a message are data; fewer may tell causes apart
-ENOUGH_IN_A_FRAME = 2  # of messages that the same frame raised
+ENOUGH_IN_A_FRAME = 2  # of messages that the same frame of the job's own code raised
 ALIKE = 0.5  # the part of its words that a message has in common with its group: Drain's similarity
 MOST_WORDS = 40  # of a message that are compared
 SHORT = 40  # characters of a short cause
@@ -37,7 +38,7 @@ SHORT = 40  # characters of a short cause
 class Said:
     """What an error says: its class, the status of an HTTP answer, its frame, and its message folded.
 
-    `statement` names the statement that raised it, where the traceback shows that statement in the job's own code.
+    `statement` is the one that raised it in words of its own, where the traceback shows it in the job's own code.
     """
 
     kind: str
@@ -63,8 +64,7 @@ def _said(text: str) -> Said:
     trace = tracebacks.read(text)
     template = folding.fold(trace.said, trace.kind)
     found = _STATUS.search(template)
-    statement = trace.frame.source if trace.frame is not None and trace.is_raised_here else ""
-    return Said(trace.kind, found[0] if found else "", trace.frame, _place(trace), statement, template)
+    return Said(trace.kind, found[0] if found else "", trace.frame, _place(trace), trace.statement, template)
 
 
 _STATUS = re.compile(r"(?<![\w.#-])[45]\d\d(?![\w.#-])")  # every other number is folded
@@ -125,7 +125,14 @@ class _Node:
         return node.words if fits else words
 
 
-_Leaf = tuple[str, str, str, int]
+class _Leaf(NamedTuple):
+    """Where the tree has its fixed depth: messages of as many words, with the same class, status and frame."""
+
+    kind: str
+    status: str
+    place: str
+    words: int
+    is_own: bool  # the frame is one of the job's own code: what it raises there is mostly one thing
 
 
 class Grouping:
@@ -139,7 +146,7 @@ class Grouping:
                 leaf, words = self._leaf(what)
                 leaves.setdefault(leaf, set()).add(words)
         self._trees = {
-            leaf: _tree(wordings, ENOUGH_IN_A_FRAME if leaf[2] else ENOUGH_VALUES)
+            leaf: _tree(wordings, ENOUGH_IN_A_FRAME if leaf.is_own else ENOUGH_VALUES)
             for leaf, wordings in leaves.items()
             if len(wordings) > 1
         }
@@ -150,6 +157,8 @@ class Grouping:
             return what.kind, what.place, what.statement, what.template
         if self.width is Width.CLASS and what.kind:
             return (what.kind,)
+        if self.width is Width.FRAME and what.place:
+            return what.kind, what.status, what.place
         if what.statement:
             return what.kind, what.status, what.place, what.statement
         leaf, words = self._leaf(what)
@@ -157,11 +166,14 @@ class Grouping:
         return what.kind, what.status, what.place, " ".join(tree.wording(words) if tree else words)
 
     def _is_by_wording(self, what: Said) -> bool:
-        return not what.statement if self.width is Width.CAUSE else not what.kind
+        if self.width is Width.CLASS:
+            return not what.kind
+        return not what.statement and not (self.width is Width.FRAME and what.place)
 
     def _leaf(self, what: Said) -> tuple[_Leaf, tuple[str, ...]]:
         words = tuple(what.template.split(" ", MOST_WORDS))
-        return (what.kind, what.status, what.place, len(words)), words
+        is_own = what.frame is not None and not what.frame.is_library
+        return _Leaf(what.kind, what.status, what.place, len(words), is_own), words
 
 
 def _tree(wordings: Collection[tuple[str, ...]], enough: int) -> _Node:

@@ -73,13 +73,19 @@ _DATA = (
     r"|0[xX][0-9A-Fa-f]+"
 )
 _NUMBER = r"|(?<![A-Za-z0-9_#-])\d+(?:[.,:_/-]\d+)*(?![A-Za-z0-9_])"
-_TOKEN = r"|(?P<token>(?<![A-Za-z0-9_#-])[A-Za-z0-9]+(?:[_-]+[A-Za-z0-9]+|\.\d+)*(?![A-Za-z0-9]))"  # noqa: S105
+# A token with a digit in it; an id without one: `cus_NffrFeUfNV`.
+_MIXED = (
+    r"|(?P<token>(?<![A-Za-z0-9_#-])(?=[A-Za-z_-]*\d)[A-Za-z0-9]+(?:[_-]+[A-Za-z0-9]+|\.\d+)*(?![A-Za-z0-9]))"
+    r"|(?<![\w-])(?P<named_id>[a-z]{1,8}_)(?=[A-Za-z]{8,}(?![\w-]))(?=[A-Za-z]*[a-z][A-Z])"
+    r"(?=[A-Za-z]*(?:[A-Z]{2}|[A-Z][a-z]?[A-Z]))[A-Za-z]+"
+)
 _DIGITS = r"|\d+(?:[.,:_/-]\d+)*"
-_ANY = re.compile(f"{_KEPT}|{_QUOTED}|{_DATA}{_NUMBER}{_TOKEN}{_DIGITS}")
-_ANY_BUT_QUOTED = re.compile(f"{_KEPT}|{_DATA}{_NUMBER}{_TOKEN}{_DIGITS}")
+_ANY = re.compile(f"{_KEPT}|{_QUOTED}|{_DATA}{_NUMBER}{_MIXED}{_DIGITS}")
+_ANY_BUT_QUOTED = re.compile(f"{_KEPT}|{_DATA}{_NUMBER}{_MIXED}{_DIGITS}")
 _TELLS = re.compile(r"[\d'\"`“«@\\/:_.-]")  # without one of these nothing is folded
 _REPR = re.compile(r"(?<=\w\()[\"'](?=\w)")
 _REPR_END = re.compile(r"(?<=[^\s(])[\"'](?:,?\)+)")
+_ARGUMENTS = re.compile(r"\((\d{1,6}|#), (?P<quote>[\"'])(?P<said>.*?)(?P=quote)(?=[),])")
 _AS_A_WHOLE = re.compile(r"^\s*(?P<quote>[\"'])(?P<said>.*)(?P=quote)\s*$")
 _REPEATED = re.compile(r"#(?:[ ,;|]{1,2}#)+(?![\w])")
 
@@ -161,6 +167,8 @@ def _once(text: str, varies: re.Pattern[str]) -> str:
         return text
     if varies is _ANY and (whole := _AS_A_WHOLE.match(text)):  # the repr of a message, as some exceptions print it
         text = whole["said"]
+    if "(" in text:  # (2006, 'server has gone away'): the number and the words of a database
+        text = _ARGUMENTS.sub(lambda found: f"({found[1]}, {found['said']}", text)
     if _REPR.search(text):  # Failed(Cause("why")): the quotes are those of a repr, not of data
         text = _REPR_END.sub(lambda found: found[0][1:], _REPR.sub("", text))
     return _REPEATED.sub("#", varies.sub(_part, text))
@@ -178,12 +186,8 @@ def _field(found: re.Match[str]) -> str:
 
 
 def _token(found: re.Match[str]) -> str:
-    """A token: itself where it is a word, its first words and `#` where an id or a number follows them."""
+    """A token with a digit: itself where it is a technical word, else its first words and `#`."""
     token: str = found[0]
-    if token.isalpha():
-        return token
-    if not any(map(str.isdigit, token)):
-        return f"{token.partition('_')[0]}_#" if _RANDOM.fullmatch(token) else token
     if token.lower() in _TECHNICAL:
         return token
     words = []  # those before the first part with a digit: `cus_` of an id says what it names
@@ -191,15 +195,12 @@ def _token(found: re.Match[str]) -> str:
         if any(map(str.isdigit, part)):
             break
         words.append(part)
-    named = None if words else _NUMBERED.fullmatch(token)
+    named = None if words or _HASH.fullmatch(token) else _NUMBERED.fullmatch(token)
     return f"{named[1] if named else ''.join(words)}#"
 
 
+_HASH = re.compile(r"[0-9a-f]{6,}")
 _NUMBERED = re.compile(r"([A-Z]?[a-z]{3,}|[A-Z]{3,})\d{1,3}")  # worker7: a name and its number
-# An id without a digit: `cus_NffrFeUfNV`.
-_RANDOM = re.compile(
-    r"[a-z]{1,8}_(?=[A-Za-z]{8,}$)(?=[A-Za-z]*[a-z][A-Z])(?=[A-Za-z]*[A-Z]{2}|[A-Za-z]*[A-Z][a-z]?[A-Z])[A-Za-z]+"
-)
 _BY_GROUP: dict[str, Callable[[re.Match[str]], str]] = {
     "value": _field,
     "quote": _field,
@@ -208,4 +209,5 @@ _BY_GROUP: dict[str, Callable[[re.Match[str]], str]] = {
     "named": lambda found: found[0],
     "status": lambda found: found[0],
     "token": _token,
+    "named_id": lambda found: f"{found['named_id']}#",
 }

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 HALF = 8_192  # characters of the beginning and of the end of an error that are looked at
+OWN_WORDS = 2  # so many words in a statement that raises are a message of its own
 LINE = 600  # characters of the line that says what happened
 
 
@@ -49,12 +50,21 @@ class Trace:
     raised: Frame | None = None
 
     @property
-    def is_raised_here(self) -> bool:
-        """Whether the statement of `frame` itself raises the exception, so that the statement names the cause."""
+    def statement(self) -> str:
+        """The statement of `frame` that raised the exception in words of its own, so that it names the cause.
+
+        Empty where there is none, and where the statement passes on what it was given: `raise Failed(message)`.
+        """
         frame = self.frame
-        return frame is not None and frame is self.raised and frame.source.startswith("raise ")
+        if frame is None or frame is not self.raised or not frame.source.startswith("raise "):
+            return ""
+        said = " ".join(_PLACEHOLDER.sub("", found[2]) for found in _LITERAL.finditer(frame.source))
+        return frame.source if len(_WORD.findall(said)) >= OWN_WORDS else ""
 
 
+_LITERAL = re.compile(r"([\"'])(.*?)\1")
+_PLACEHOLDER = re.compile(r"\{[^}]*\}|%\(\w+\)\w|%\w")
+_WORD = re.compile(r"[^\W\d_]{2,}")
 _LIBRARY = re.compile(
     r"(?:site|dist)-packages|[\\/]lib(?:64)?[\\/](?:python|ruby)|<frozen|(?:^|[\\/])gems[\\/]|^<internal:"
     r"|node_modules|^node:|^internal/|^(?:events|net|fs|module|timers|stream|_stream_\w+|next_tick)\.js$"

@@ -6,8 +6,10 @@ from enum import StrEnum
 
 
 class Width(StrEnum):
-    """The class, the cause (class and frame, else what messages have in common), the message. The widest is first."""
+    """The class; the class and the frame that raised it; the cause: those, and what the messages have in common; the
+    message. The widest stands first."""
 
     CLASS = "class"
+    FRAME = "frame"
     CAUSE = "cause"
     MESSAGE = "message"

@@ -157,14 +157,14 @@ def test_example_and_help_are_there(url: str) -> None:
 
 
 def test_errors_are_grouped_as_wide_as_asked(client: Redis, url: str) -> None:
-    raised = (
-        'Traceback (most recent call last):\n  File "/app/charge.py", line 88, in charge\n    raise Declined(why)\n'
-    )
+    statement = 'raise Declined(f"card declined: {why}")'
+    raised = f'Traceback (most recent call last):\n  File "/app/charge.py", line 88, in charge\n    {statement}\n'
     whys = ["insufficient funds", "expired card"]
     fail(Queue("mail", client), *[f"{raised}charge.Declined: {why}" for why in whys], "charge.Declined: no trace")
-    by = {width: shell(url, "errors", "--by", width, "--json").json for width in ("class", "cause", "message")}
+    by = {width: shell(url, "errors", "--by", width, "--json").json for width in ("class", "frame", "cause", "message")}
     assert {width: [group["dead"] for group in found["errors"]] for width, found in by.items()} == {
         "class": [3],
+        "frame": [2, 1],
         "cause": [2, 1],
         "message": [1, 1, 1],
     }

@@ -1,6 +1,6 @@
 """Errors: dead jobs and those that wait for another try, grouped by their cause.
 
-`[` and `]` widen and narrow the groups: to the class of the exception, or to each message. Enter shows
+`[` and `]` widen and narrow the groups: to class and frame, to the class alone, or to each message. Enter shows
 a group: an example's whole error and its jobs. R and D act on the whole group: its members are looked for in the whole
 place first, not only in the sample that the table was made from, and the question says how many more there are.
 """
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 NO_ERROR = "(no error is kept)"
 _WIDTHS = tuple(Width)  # the widest first
-_BY_WIDTH = {Width.CLASS: "by class", Width.CAUSE: "by cause", Width.MESSAGE: "by message"}
+_BY_WIDTH = {Width.CLASS: "by class", Width.FRAME: "by frame", Width.CAUSE: "by cause", Width.MESSAGE: "by message"}
 _ORDERS: dict[str, Callable[[Group], float]] = {
     "count": lambda group: -group.count,
     "last": lambda group: -(group.last_ms or 0),
