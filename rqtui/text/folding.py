@@ -53,7 +53,7 @@ _KEPT = (
     # A field's name in such an answer.
     r"|(?P<key>(?<=[{,\s])\\?[\"'][A-Za-z_]\w{0,40}\\?[\"'](?=\s?(?::|=>)))"
     # A name in a program, or in a database.
-    rf"|(?P<named>\b(?:{_NOUNS})\s+[\"'`‘“«][A-Za-z_$][A-Za-z_$.:\\?!=-]*[\"'`’”»])"
+    rf"|(?P<named>\b(?i:{_NOUNS})\s+[\"'`‘“«][A-Za-z_$][A-Za-z_$.:\\?!=-]*[\"'`’”»])"
     # The status of an HTTP answer.
     rf"|(?P<status>(?i:\b{_STATUS_BEFORE}[45]\d\d\b|(?<![\w.,:-])[45]\d\d(?=\s(?:{_STATUS_AFTER}))"
     rf"|[\"'`][45]\d\d\s(?:{_STATUS_AFTER})[^\"'`]*[\"'`]))"
@@ -76,13 +76,14 @@ _NUMBER = r"|(?<![A-Za-z0-9_#-])\d+(?:[.,:_/-]\d+)*(?![A-Za-z0-9_])"
 # A token with a digit in it; an id without one: `cus_NffrFeUfNV`.
 _MIXED = (
     r"|(?P<token>(?<![A-Za-z0-9_#-])(?=[A-Za-z_-]*\d)[A-Za-z0-9]+(?:[_-]+[A-Za-z0-9]+|\.\d+)*(?![A-Za-z0-9]))"
-    r"|(?<![\w-])(?P<named_id>[a-z]{1,8}_)(?=[A-Za-z]{8,}(?![\w-]))(?=[A-Za-z]*[a-z][A-Z])"
+    r"|(?<![\w#-])(?P<named_id>[a-z]{1,8}_)(?=[A-Za-z]{8,}(?![\w-]))(?=[A-Za-z]*[a-z][A-Z])"
     r"(?=[A-Za-z]*(?:[A-Z]{2}|[A-Z][a-z]?[A-Z]))[A-Za-z]+"
 )
 _DIGITS = r"|\d+(?:[.,:_/-]\d+)*"
 _ANY = re.compile(f"{_KEPT}|{_QUOTED}|{_DATA}{_NUMBER}{_MIXED}{_DIGITS}")
 _ANY_BUT_QUOTED = re.compile(f"{_KEPT}|{_DATA}{_NUMBER}{_MIXED}{_DIGITS}")
 _TELLS = re.compile(r"[\d'\"`“«@\\/:_.-]")  # without one of these nothing is folded
+_LEFT = re.compile(r"[\d'\"`“«@\\/]")  # without one of these nothing more is folded once a text was looked through
 _REPR = re.compile(r"(?<=\w\()[\"'](?=\w)")
 _REPR_END = re.compile(r"(?<=[^\s(])[\"'](?:,?\)+)")
 _ARGUMENTS = re.compile(r"\((\d{1,6}|#), (?P<quote>[\"'])(?P<said>.*?)(?P=quote)(?=[),])")
@@ -157,7 +158,7 @@ def fold(message: str, kind: str = "") -> str:
     text = " ".join(message.split())
     for _ in range(PASSES):  # what is folded may divide two halves of another, and where it is cut something may end
         before, text = text, _once(text, varies)[:LONGEST].strip()
-        if text == before:
+        if text == before or not _LEFT.search(text):
             break
     return text
 

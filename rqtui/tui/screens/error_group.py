@@ -134,7 +134,7 @@ class ErrorGroup(View):
         words = safe(mask_text(group.message)) or "no error is kept of these jobs"
         ages = [(word, at_ms) for word, at_ms in (("first", group.first_ms), ("last", group.last_ms)) if at_ms]
         times = " · ".join(f"{word} {formats.age(max(0, self._now_ms - at_ms))}" for word, at_ms in ages)
-        counted = " of all, ".join(part for part in (self.share, formats.numbered(group.count, "job")) if part)
+        counted = formats.numbered(group.count, "job") + (f", {self.share} of all" if self.share else "")
         facts = [safe(group.frame), counted, times if self._now_ms else ""]
         name = Content.styled(formats.fit(words, max(10, width - 1)).rstrip(), "$state-dead")
         sides = []

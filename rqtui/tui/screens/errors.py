@@ -62,21 +62,36 @@ class Errors(ReportView):
         self._request = 0  # of the search for them
         self._then: tuple[Verb, Group] | None = None  # what will be done with them
         self.width = Width.CAUSE
+        self._has_frames = False
 
     def columns(self) -> Sequence[Column]:
         """The queue only where there are several."""
         queue = () if len(self.refs) == 1 else (Column("queue", "queue", 8, weight=1, drop=4, style="muted"),)
+        frame = (Column("frame", "raised at", 14, weight=1, drop=1, style="muted"),) if self._has_frames else ()
         return (
             Column("dead", "dead", 5, align="right"),
             Column("retrying", "retry", 5, align="right"),
             Column("share", "share", 5, align="right", style="muted", drop=3),
             Column("error", "error", 32, weight=6),
-            Column("frame", "raised at", 14, weight=1, drop=1, style="muted"),
+            *frame,
             Column("kind", "job", 10, weight=1, drop=5),
             *queue,
             Column("first", "first", 6, align="right", style="muted", drop=6),
             Column("last", "last", 6, align="right", style="muted", drop=2),
         )
+
+    def draw(self) -> None:
+        """With a column for the frames where an error tells its own."""
+        has_frames = any(group.frame for group in self.groups())
+        if has_frames == self._has_frames:
+            super().draw()
+            return
+        self._has_frames, cursor = has_frames, self.table.cursor_id
+        self.table.reset()
+        self.table.set_columns(self.columns())
+        super().draw()
+        if cursor is not None:
+            self.table.move_to(cursor)
 
     def make(self, engine: Engine) -> Iterator[Report | None]:
         """A sample of the dead and the scheduled."""
@@ -95,6 +110,7 @@ class Errors(ReportView):
     def row(self, group: Group, now_ms: int) -> Row:
         """The line of a group."""
         queue: tuple[Cell, ...] = () if len(self.refs) == 1 else (_some([ref.queue for ref in group.refs]),)
+        frame: tuple[Cell, ...] = (safe(group.frame),) if self._has_frames else ()
         total = self.report.count if self.report else 0
         return Row(
             group.id,
@@ -103,7 +119,7 @@ class Errors(ReportView):
                 Piece(self._count(group.retrying, 5), "state-scheduled" if group.retrying else "muted"),
                 formats.share(group.count, total),
                 safe(mask_text(group.message)) if group.message else Piece(NO_ERROR, "muted"),
-                safe(group.frame),
+                *frame,
                 _some(group.kinds),
                 *queue,
                 _ago(group.first_ms, now_ms),

@@ -206,4 +206,4 @@ async def test_the_page_of_a_group_says_how_many_where_and_since_when(url: str, 
         assert isinstance(view, ErrorsView)
         view.table.move_to(next(group.id for group in view.groups() if group.frame))
         await it.press("enter")
-        await it.until_shown("charge.py:88 · 50 % of all, 2 jobs · first", "last", "raise Declined(")
+        await it.until_shown("charge.py:88 · 2 jobs, 50 % of all · first", "last", "raise Declined(")

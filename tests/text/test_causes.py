@@ -1,0 +1,125 @@
+"""Which errors have the same cause: pure groups, the same ones in any order, and one group for each error."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+from families import in_one
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rqtui.text.causes import ENOUGH_VALUES, Grouping, Key, said, short_cause, title
+from rqtui.text.widths import Width
+
+NAMES = ("ada", "bob", "cyd", "dan", "eve", "fay", "gil", "hal", "ida", "jim", "kay", "lou")
+
+
+def keys(errors: list[str], width: Width = Width.CAUSE) -> dict[Key, list[str]]:
+    """The errors by group."""
+    grouping = Grouping(map(said, errors), width)
+    found: dict[Key, list[str]] = {}
+    for error in errors:
+        found.setdefault(grouping.key(said(error)), []).append(error)
+    return found
+
+
+def ident(rng: random.Random, length: int) -> str:
+    """Letters and digits, as ids have them."""
+    return "".join(rng.choices("0123456789abcdefghijABCDEFGHIJKLMNOPQRSTUVWXYZ", k=length))
+
+
+def test_thousands_of_failures_of_three_causes_are_three_groups() -> None:
+    rng = random.Random(7)
+    hashes = ["".join(rng.choices("0123456789abcdef", k=7)) for _ in range(3_000)]
+    made = [
+        lambda n: f"CardDeclined: customer cus_{ident(rng, 10)} was declined, request req_{hashes[n][:4]}",
+        lambda n: f"TimeoutError: shard-{n}.db.internal did not answer {ident(rng, 6).lower()}9@example.com in {n} ms",
+        lambda n: f"ValueError: no release {hashes[n]} for '{ident(rng, 5)}'",
+    ]
+    errors = [made[n % 3](n) for n in range(2_500)]
+    assert Counter(map(len, keys(errors).values())) == Counter([834, 833, 833])
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from(NAMES[:4]), st.booleans()), max_size=80), st.randoms()
+)
+def test_the_groups_do_not_depend_on_the_order(parts: list[tuple[str, str, bool]], rng: random.Random) -> None:
+    errors = [f"no {b} for {a}" if plain else f"{a} may not read {b} at {len(a)}" for a, b, plain in parts]
+    shuffled = rng.sample(errors, len(errors))
+    assert {key: sorted(group) for key, group in keys(errors).items()} == {
+        key: sorted(group) for key, group in keys(shuffled).items()
+    }
+
+
+def test_a_word_with_many_values_is_data_and_one_with_few_is_not() -> None:
+    many = [f"no such user {name}" for name in NAMES]
+    assert len(keys(many)) == 1
+    assert len(keys(many[: ENOUGH_VALUES - 1])) == ENOUGH_VALUES - 1
+    assert len(keys([f"{name} refused by {who}" for name in NAMES for who in ("peer", "server")])) == 2
+
+
+def test_an_error_that_was_not_in_the_sample_has_exactly_one_group() -> None:
+    sample = [*(f"no such user {name}" for name in NAMES), "no such team red", "no such thing red"]
+    grouping = Grouping(map(said, sample))
+    users, team = grouping.key(said(sample[0])), grouping.key(said("no such team red"))
+    assert grouping.key(said("no such user zoe")) == users
+    others = ["no such team blue", "no such user was found", "no such user", "some such user ada", "no such users ada"]
+    assert not {users, team} & {grouping.key(said(other)) for other in others}
+
+
+def raised(statement: str, message: str, line: int = 88, path: str = "/app/charge.py") -> str:
+    """A traceback of a job."""
+    return f'Traceback (most recent call last):\n  File "{path}", line {line}, in charge\n    {statement}\n{message}'
+
+
+def test_a_statement_that_raises_is_one_cause_wherever_a_release_moved_it() -> None:
+    statement = 'raise Declined(f"card of {name} was declined by {bank}")'
+    errors = [
+        raised(statement, "charge.Declined: card of ada was declined by First Bank", 88, "/srv/20240101/app/charge.py"),
+        raised(statement, "charge.Declined: card of a long name was declined by X", 91, "/srv/20240102/app/charge.py"),
+    ]
+    assert len(keys(errors)) == 1
+    assert len(keys([*errors, raised('raise Declined("no card at all")', "charge.Declined: no card at all")])) == 2
+
+
+def test_what_one_frame_passes_on_are_several_causes_and_one_frame() -> None:
+    errors = [raised("raise Failed(answer)", f"a.Failed: {why}") for why in ("no funds left", "the card has expired")]
+    assert [len(keys(errors, width)) for width in Width] == [1, 1, 2, 2]
+
+
+def test_wider_groups_are_never_more() -> None:
+    rng = random.Random(1)
+    errors = [
+        raised(f"x = {rng.randint(0, 2)}", f"{rng.choice('AB')}Error: {rng.choice(NAMES)} is bad") for _ in range(90)
+    ]
+    numbers = [len(keys(errors, width)) for width in Width]
+    assert numbers == sorted(numbers)
+
+
+def test_thirty_megabytes_are_read_as_their_ends() -> None:
+    assert said("Error: " + "x1 " * 10_000_000).kind == "Error"
+
+
+@in_one(
+    ("error", "cause"),
+    [
+        (raised("raise Declined(a)", "billing.charge.Declined: cus_1"), "Declined"),
+        ("httpx.HTTPStatusError: Client error '410 Gone' for url 'https://a/1'", "HTTPStatusError 410"),
+        ("Net::ReadTimeout: Net::ReadTimeout with #<TCPSocket:(closed)>", "Net::ReadTimeout"),
+        ("App\\Jobs\\Declined: no funds", "Declined"),
+        ("Error: connect ECONNREFUSED 127.0.0.1:6379", "connect ECONNREFUSED #"),
+        ("job stalled more than allowable limit", "job stalled more than allowable limit"),
+        ("Work-horse process was terminated unexpectedly (waitpid)", "Work-horse process was terminated…"),
+        ("", ""),
+    ],
+)
+def test_a_cause_is_told_in_a_few_words(error: str, cause: str) -> None:
+    assert short_cause(error) == cause
+
+
+def test_a_title_says_what_the_messages_have_in_common() -> None:
+    some = [said(f"Failed: no such user {name}") for name in NAMES]
+    assert title(some) == title(some[::-1]) == "Failed: no such user #"
+    assert title(some, Width.CLASS) == "Failed"
+    assert title([*some, *some[:1], said("Failed: it is all different here")]) == "Failed: no such user ada …"

@@ -1,0 +1,53 @@
+"""What two messages have in common: data is folded, words and names in a program are kept."""
+
+from __future__ import annotations
+
+from families import in_one
+
+from rqtui.text.folding import LONGEST, fold
+
+
+@in_one(
+    ("message", "folded"),
+    [
+        ("No such customer: cus_NffrFeUfNV", "No such customer: cus_#"),
+        ("request req_a1f2 failed", "request req_# failed"),
+        ("commit 1a2b3c4 on deadbe7", "commit # on #"),
+        ("worker7 gave up, order-77 too", "worker# gave up, order-# too"),
+        ("to ann@example.org via db-2.prod.internal:5432", "to # via #"),
+        ("connect ECONNREFUSED 127.0.0.1:6379", "connect ECONNREFUSED #"),
+        ("no route to fe80::1ff:fe23:4567:890a", "no route to #"),
+        ("GET https://a.example/x?y=1 at 2024-01-02T03:04:05.678Z", "GET # at #"),
+        ("on Tue, 02 Jan 2024 it broke", "on # it broke"),
+        ("ENOENT: no such file or directory, open '/tmp/a/b.csv'", "ENOENT: no such file or directory, open #"),
+        ("cannot read uploads/2024/report.pdf", "cannot read #"),
+        ("rows 1, 2, 3 are bad", "rows # are bad"),
+        ("(2006, 'MySQL server has gone away')", "(#, MySQL server has gone away)"),
+        ("wrote to S3 in utf-8", "wrote to S3 in utf-8"),
+        ("some_CamelCaseName is no id", "some_CamelCaseName is no id"),
+    ],
+)
+def test_what_differs_from_job_to_job_is_folded(message: str, folded: str) -> None:
+    assert fold(message) == folded
+    assert fold(folded) == folded
+
+
+@in_one(
+    ("one", "other"),
+    [
+        ("Request failed with status code 404", "Request failed with status code 503"),
+        ("Client error '410 Gone' for url 'https://a/1'", "Client error '404 Not Found' for url 'https://a/1'"),
+        ("undefined method `name' for nil", "undefined method `total' for nil"),
+        ("Column 'queue' cannot be null", "Column 'uuid' cannot be null"),
+        ('{"code": "card_declined", "id": "ch_1"}', '{"code": "expired_card", "id": "ch_1"}'),
+        ("(2006, 'MySQL server has gone away')", "(1213, 'Deadlock found when trying to get lock')"),
+        ('Failed(Cause("refused"))', 'Failed(Other("refused"))'),
+        ("Object of type 'Context' is not known", "Object of type 'Date' is not known"),
+    ],
+)
+def test_what_tells_causes_apart_stays(one: str, other: str) -> None:
+    assert fold(one) != fold(other)
+
+
+def test_a_long_message_is_cut() -> None:
+    assert len(fold("word " * 10_000)) <= LONGEST

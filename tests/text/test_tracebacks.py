@@ -1,0 +1,127 @@
+"""What is read out of the text of an error: class, message and frame, whatever language left it behind."""
+
+from __future__ import annotations
+
+from families import in_one
+
+from rqtui.text.tracebacks import HALF, bounded, read
+
+PYTHON = """Traceback (most recent call last):
+  File "/app/venv/lib/python3.11/site-packages/worker/run.py", line 12, in perform
+    rv = job.perform()
+         ^^^^^^^^^^^^^
+  File "/srv/releases/20240102/billing/charge.py", line 88, in charge
+    raise CardDeclined(f"card of {customer} was declined")
+billing.charge.CardDeclined: card of cus_NffrFeUfNV was declined
+"""
+CHAINED = """Traceback (most recent call last):
+  File "/app/a.py", line 1, in f
+    int(x)
+ValueError: invalid literal
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "/app/b.py", line 2, in g
+    raise BadRow() from error
+b.BadRow: row 7
+"""
+LIBRARY = """Traceback (most recent call last):
+  File "/app/hooks.py", line 31, in deliver
+    response.raise_for_status()
+  File "/app/venv/lib/python3.11/site-packages/httpx/_models.py", line 763, in raise_for_status
+    raise HTTPStatusError(message, request=request, response=self)
+httpx.HTTPStatusError: Client error '410 Gone' for url 'https://hooks.example.com/7'
+For more information check: https://httpstatuses.com/410
+"""
+RUBY = """NoMethodError: undefined method `total' for nil:NilClass
+/usr/lib/ruby/gems/3.1.0/gems/orders-1.0/lib/orders.rb:5:in `sum'
+app/jobs/invoice_job.rb:14:in `perform'
+"""
+RUBY_34 = "app/jobs/a.rb:3:in 'Integer#/': divided by 0 (ZeroDivisionError)\n\tfrom app/jobs/a.rb:9:in 'A#perform'\n"
+NODE = """AxiosError: Request failed with status code 503
+    at settle (/app/node_modules/axios/lib/core/settle.js:19:12)
+    at async send (/app/src/mail.js:40:9)
+    at process.processTicksAndRejections (node:internal/process/task_queues:95:5)
+"""
+NODE_CODE = (
+    'TypeError [ERR_INVALID_ARG_TYPE]: The "path" argument must be a string\n    at open (file:///app/read.mjs:4:2)'
+)
+JAVA = """org.springframework.amqp.ListenerFailed: Listener threw an exception
+\tat org.springframework.amqp.Listener.run(Listener.java:10)
+\t... 3 more
+Caused by: com.acme.mail.Bounced: mailbox full
+\tat java.base/java.util.ArrayList.forEach(ArrayList.java:1511)
+\tat com.acme.mail.Sender.send(Sender.java:41)
+"""
+DOTNET = """System.InvalidOperationException: Sequence contains no elements
+   at System.Linq.ThrowHelper.ThrowNoElementsException()
+   at Acme.Jobs.Report.Run(Int32 id) in /src/Jobs/Report.cs:line 27
+"""
+PHP = """App\\Exceptions\\Declined: no funds in /var/www/app/Jobs/Charge.php:55
+Stack trace:
+#0 /var/www/vendor/laravel/framework/src/Queue/Worker.php(195): App\\Jobs\\Charge->handle()
+#1 {main}
+"""
+GO = """panic: runtime error: index out of range [5] with length 3
+
+goroutine 7 [running]:
+runtime.goPanicIndex(0x5, 0x3)
+\t/usr/local/go/src/runtime/panic.go:114 +0x5c
+main.(*Mailer).Send(0xc00011e000, {0x4d2f2a, 0x5})
+\t/app/mailer.go:42 +0x1d
+"""
+
+
+@in_one(
+    ("text", "kind", "said", "frame"),
+    [
+        (PYTHON, "billing.charge.CardDeclined", "card of cus_NffrFeUfNV was declined", "charge.py:88"),
+        (CHAINED, "b.BadRow", "row 7", "b.py:2"),
+        (
+            LIBRARY,
+            "httpx.HTTPStatusError",
+            "Client error '410 Gone' for url 'https://hooks.example.com/7'",
+            "hooks.py:31",
+        ),
+        (RUBY, "NoMethodError", "undefined method `total' for nil:NilClass", "invoice_job.rb:14"),
+        (RUBY_34, "ZeroDivisionError", "divided by 0", "a.rb:3"),
+        (NODE, "AxiosError", "Request failed with status code 503", "mail.js:40"),
+        (NODE_CODE, "TypeError", 'ERR_INVALID_ARG_TYPE: The "path" argument must be a string', "read.mjs:4"),
+        (JAVA, "com.acme.mail.Bounced", "mailbox full", "Sender.java:41"),
+        (DOTNET, "System.InvalidOperationException", "Sequence contains no elements", "Report.cs:27"),
+        (PHP, "App\\Exceptions\\Declined", "no funds", "Charge.php:55"),
+        (GO, "", "panic: runtime error: index out of range [5] with length 3", "mailer.go:42"),
+        ("redis.exceptions.TimeoutError: Timeout reading from socket", "redis.exceptions.TimeoutError", None, ""),
+        ("OperationalError(2006, 'MySQL server has gone away')", "OperationalError", None, ""),
+        ("job stalled more than allowable limit", "", "job stalled more than allowable limit", ""),
+        ("", "", "", ""),
+    ],
+)
+def test_class_message_and_frame_are_read(text: str, kind: str, said: str | None, frame: str) -> None:
+    trace = read(text)
+    assert trace.kind == kind
+    assert said is None or trace.said == said
+    assert (trace.frame.short if trace.frame else "") == frame
+
+
+@in_one(
+    ("statement", "names_its_cause"),
+    [
+        ('raise Declined(f"card of {customer} was declined")', True),
+        ("raise Declined('no funds on %s' % card)", True),
+        ("raise Declined(answer)", False),
+        ('raise ConsumerError(f"{self.filename}: {message}") from error', False),
+        ("answer.check()", False),
+    ],
+)
+def test_a_statement_names_the_cause_where_the_words_are_its_own(statement: str, names_its_cause: bool) -> None:
+    text = f'Traceback (most recent call last):\n  File "/app/a.py", line 1, in f\n    {statement}\na.Declined: x'
+    assert read(text).statement == (statement if names_its_cause else "")
+
+
+def test_of_a_very_long_error_its_ends_are_read() -> None:
+    text = f"Traceback (most recent call last):\n{'x' * 30_000_000}\n{PYTHON}"
+    assert len(bounded(text)) <= 2 * HALF + 1
+    trace = read(text)
+    assert (trace.kind, trace.frame and trace.frame.short) == ("billing.charge.CardDeclined", "charge.py:88")
