@@ -30,6 +30,7 @@ Key = tuple[str, ...]
 ENOUGH_VALUES = 8  # so many different words in one place of a message are data; fewer may tell causes apart
 ENOUGH_IN_A_FRAME = 2  # of messages that the same frame of the job's own code raised
 ALIKE = 0.5  # the part of its words that a message has in common with its group: Drain's similarity
+USUAL = 0.8  # of the errors of a group: so many with the same words give it their words for a name
 MOST_WORDS = 40  # of a message that are compared
 SHORT = 40  # characters of a short cause
 
@@ -211,14 +212,15 @@ def _titled(kind: str, template: str) -> str:
 
 
 def _common(templates: Counter[str]) -> str:
-    if len(templates) == 1:
-        return next(iter(templates))
+    usual = min(templates, key=lambda template: (-templates[template], template))
+    if templates[usual] >= USUAL * templates.total():
+        return usual
     wordings = [tuple(template.split(" ")) for template in templates]
     if len({len(words) for words in wordings}) == 1:
         merged = [next(iter(words)) if len(words) == 1 else "#" for words in map(set, zip(*wordings, strict=True))]
         if merged.count("#") <= len(merged) * ALIKE:
             return " ".join(merged)
-    return f"{min(templates, key=lambda template: (-templates[template], template))} …".lstrip()
+    return f"{usual} …".lstrip()
 
 
 __all__ = ["Grouping", "Key", "Said", "Width", "said", "short_cause", "short_of", "title"]
