@@ -9,6 +9,8 @@ from families import in_one
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rqtui.scenarios.incident import INCIDENT
+from rqtui.scenarios.scenario import filled
 from rqtui.text.causes import ENOUGH_VALUES, Grouping, Key, said, short_cause, title
 from rqtui.text.widths import Width
 
@@ -123,3 +125,11 @@ def test_a_title_says_what_the_messages_have_in_common() -> None:
     assert title(some) == title(some[::-1]) == "Failed: no such user #"
     assert title(some, Width.CLASS) == "Failed"
     assert title([*some, *some[:1], said("Failed: it is all different here")]) == "Failed: no such user ada …"
+
+
+def test_the_demo_incident_has_its_three_causes() -> None:
+    kinds = {error for kind in INCIDENT.kinds.values() for error in kind.errors}
+    errors = [filled(error, number) for number in range(1_700) for error in kinds]
+    groups = keys(errors)
+    assert len(groups) == 3
+    assert {short_cause(group[0]) for group in groups.values()} == {"CardDeclined", "TimeoutError", "IntegrityError"}
