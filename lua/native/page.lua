@@ -2,7 +2,7 @@
 --
 -- `record` is the header line alone; `body` the first `body_bytes` bytes of the body, `bytes` its whole length. A body that
 -- is longer than `body_bytes` and stands in `bodies` is not touched. `error` is the last one, both ends
--- of a longer text than 500 bytes, `max_attempts` the queue's default.
+-- of a longer text than 500 bytes (2000 where no bodies are asked for), `max_attempts` the queue's default.
 --
 -- KEYS     scheduled  zset    id by due (ms)
 --          ready      zset    id by priority, then arrival
@@ -38,6 +38,7 @@ local ids, rows = {}, {}
 for i = 1, #found, 2 do ids[#ids + 1] = found[i] end
 local records, lines = redis.call('HMGET', jobs, unpack(ids)), redis.call('HMGET', attempts, unpack(ids))
 local failures = redis.call('HMGET', errors, unpack(ids))
+local room = body_bytes == 0 and 2000 or 500 -- of an error: a report without bodies groups by where they were raised
 for i, id in ipairs(ids) do
   local record, size, body, why = records[i] or '', 0, '', ''
   local cut = string.find(record, '\n', 1, true)
@@ -51,10 +52,10 @@ for i, id in ipairs(ids) do
     local ok, list = pcall(cjson.decode, failures[i])
     local last = ok and type(list) == 'table' and list[#list]
     why = type(last) == 'table' and tostring(last[4] or '') or ''
-    if #why > 500 and string.find(why, '\n', 1, true) then -- a traceback says at its end what happened
-      why = string.sub(why, 1, 190) .. '\n  ... ' .. string.sub(why, -300)
+    if #why > room and string.find(why, '\n', 1, true) then -- a traceback says at its end what happened
+      why = string.sub(why, 1, math.floor(room * 0.38)) .. '\n  ... ' .. string.sub(why, -math.floor(room * 0.6))
     end
   end
-  rows[i] = {id, found[i * 2], record, size, body, lines[i] or '', string.sub(why, 1, 500)}
+  rows[i] = {id, found[i * 2], record, size, body, lines[i] or '', string.sub(why, 1, room)}
 end
 return {'page', total, most, rows}

@@ -21,6 +21,7 @@ from rqtui.text.causes import Grouping, Key, Said, Width, said, short_cause
 PER_PLACE, IN_ALL = 5_000, 50_000  # jobs that a report looks at
 SCAN = 100_000  # jobs of a place that are looked at for the members of a group
 DATED = 50  # groups of jobs that wait for another try whose last failure is asked for
+HELD = 10_000  # jobs of a report whose errors are held whole: 20 MB
 GROWN = 1.2  # so many times the jobs of the last groups make new ones while a report is on its way
 LONGEST = folding.LONGEST  # characters of a message
 STATES = (State.DEAD, State.SCHEDULED)
@@ -91,6 +92,7 @@ class Group:
         return "\x1f".join(self.key)
 
 
+_Pairs = Sequence[tuple[Job, Said]]
 _Id = tuple[str, str, bytes]
 _Dates = Mapping[_Id, tuple[int, int]]  # when jobs failed first and last, where that was asked for
 
@@ -103,7 +105,8 @@ class Errors:
     size: Size
     silent: tuple[str, ...] = ()  # systems among these queues that keep no errors
     grouping: Grouping = field(default_factory=Grouping)
-    dates: _Dates = field(default_factory=dict)
+    pairs: _Pairs = field(default=(), repr=False)
+    dates: _Dates = field(default_factory=dict, repr=False)
 
     @property
     def count(self) -> int:
@@ -112,8 +115,7 @@ class Errors:
 
     def at(self, width: Width) -> Errors:
         """The same jobs in wider or narrower groups."""
-        pairs = [(job, _said(job)) for group in self.groups for job in group.jobs]
-        groups, grouping = _grouped(pairs, width, self.dates)
+        groups, grouping = _grouped(self.pairs, width, self.dates)
         return replace(self, groups=groups, grouping=grouping)
 
 
@@ -128,9 +130,6 @@ def summary(groups: Sequence[Group], most: int = 2) -> str:
     words = [f"{formats.count(group.count, width=9)} {group.cause or 'without an error'}" for group in groups[:most]]
     more = [f"{len(groups) - most} more"] if len(groups) > most else []
     return " · ".join([*words, *more])
-
-
-_Pairs = Sequence[tuple[Job, Said]]
 
 
 def _said(job: Job) -> Said:
@@ -189,11 +188,14 @@ def report(engine: Engine, refs: Sequence[Ref], width: Width = Width.CAUSE) -> I
 
     def so_far(dates: _Dates) -> Errors:
         groups, grouping = _grouped(pairs, width, dates)
-        return Errors(groups, survey.size(), silent, grouping, dates)
+        return Errors(groups, survey.size(), silent, grouping, tuple(pairs), dates)
 
     for part in survey.parts:
         for page in survey.pages(engine, part, is_newest=part.state is State.DEAD):
-            pairs += [(job, _said(job)) for job in page.jobs if is_meant(job)]
+            read = [(job, _said(job)) for job in page.jobs if is_meant(job)]
+            if len(pairs) >= HELD:
+                read = [(replace(job, error=line_of(job.error)), what) for job, what in read]
+            pairs += read
             yield None
         if len(pairs) >= GROWN * shown:
             shown = len(pairs)

@@ -56,7 +56,7 @@ class Said:
 
 
 def said(error: str) -> Said:
-    """What an error says; any text will do, of which 16 KiB are read."""
+    """What an error says; any text will do, of which 8 KiB are read."""
     return _said(tracebacks.bounded(error))
 
 

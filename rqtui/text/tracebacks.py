@@ -2,7 +2,7 @@
 
 The text is what a job left behind: a traceback of Python, a backtrace of Ruby, PHP, Node, Java, .NET or Go, or a line
 of words. A language is a row of `_LANGUAGES`; how its frames look is read from the text, never from the system that
-the job belongs to. At most 16 KiB of a text are looked at: its beginning and its end.
+the job belongs to. At most 8 KiB of a text are looked at: its beginning and its end.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-HALF = 8_192  # characters of the beginning and of the end of an error that are looked at
+CUT = "\n  ... "  # stands where the middle of an error was left out, also in what a page of jobs has of it
+HALF = 4_096  # characters of the beginning and of the end of an error that are looked at
 OWN_WORDS = 2  # so many words in a statement that raises are a message of its own
 LINE = 600  # characters of the line that says what happened
 
@@ -154,8 +155,8 @@ _UNTELLING = re.compile(r"^(?:goroutine \d+|\[signal |Stack trace:|Traceback \(m
 
 
 def bounded(error: str) -> str:
-    """The beginning and the end of an error, 16 KiB together, whatever its length."""
-    return error if len(error) <= 2 * HALF else f"{error[:HALF]}\n{error[-HALF:]}"
+    """The beginning and the end of an error, 8 KiB together, whatever its length."""
+    return error if len(error) <= 2 * HALF else f"{error[:HALF]}{CUT}{error[-HALF:]}"
 
 
 def read(error: str) -> Trace:
@@ -163,13 +164,17 @@ def read(error: str) -> Trace:
     return _read(bounded(error))
 
 
-@lru_cache(4096)  # a report is made again and again of the same jobs
+@lru_cache(512)  # the rows of a page are drawn again and again
 def _read(text: str) -> Trace:
     found = next(((language, frames) for language in _LANGUAGES if (frames := _frames(language, text))), None)
     if found is None:
         return _named(_line(text), None, None)
     language, frames = found
     is_last = language.is_innermost_last
+    if (cut := text.find(CUT)) >= 0:  # the frames beyond it are those of a runtime and its job runner
+        frames = [each for each in frames if (each.start() > cut) == is_last]
+        if not frames:
+            return _named(_line(text[cut + len(CUT) :] if is_last else text[:cut]), None, None)
     ordered = [(at, _frame(at)) for at in (reversed(frames) if is_last else frames)]
     if not is_last and (causes := list(_JAVA_CAUSE.finditer(text))):
         behind = [each for each in ordered if each[0].start() > causes[-1].start()]

@@ -21,6 +21,7 @@ from rqtui.reports import errors, sampling
 from rqtui.reports.errors import normalise
 from rqtui.systems import registry
 from rqtui.text.sanitise import safe
+from rqtui.text.widths import Width
 
 MAIL, IMAGES = Ref("native", "mail"), Ref("native", "images")
 
@@ -160,3 +161,59 @@ def test_a_system_without_errors_is_named(client: Redis, engine: Engine) -> None
     client.rpush("readytasklist", "a")
     found = last(errors.report(engine, [Ref("dispatcher", "readytasklist")]))
     assert (found.groups, found.silent) == ((), ("dispatcher",))
+
+
+def test_a_traceback_of_many_frames_tells_the_jobs_own_frame(client: Redis, engine: Engine) -> None:
+    below = '  File "/usr/lib/python3.12/site-packages/orm/layer{n}.py", line {n}, in run\n    return below(row)\n'
+    library = "".join(below.replace("{n}", str(n)) for n in range(9))
+    frames = f'  File "/srv/shop/orders.py", line 12, in store\n    rows.insert(row)\n{library}'
+    outer = "".join(f'  File "/srv/shop/worker{n}.py", line {n}, in run\n    task()\n' for n in range(20))
+    traceback = f"Traceback (most recent call last):\n{outer}{frames}orm.Refused: row "
+    fail(Queue("mail", client), *[f"{traceback}{n} of {'x' * n}" for n in range(1, 91, 9)])
+    (group,) = last(errors.report(engine, [MAIL])).groups
+    assert (group.frame, group.cause, group.dead) == ("orders.py:12", "Refused", 10)
+
+
+def test_groups_of_jobs_at_hand_and_their_summary(client: Redis, engine: Engine) -> None:
+    fail(Queue("mail", client), *[f"Declined: cus_{n}a" for n in range(3)], "TimeoutError: 1 s", "KeyError: 'x'")
+    jobs = engine.page(MAIL, "dead", 0, 50).jobs
+    groups = errors.grouped(jobs)
+    assert [(group.cause, group.count) for group in groups] == [("Declined", 3), ("KeyError", 1), ("TimeoutError", 1)]
+    assert errors.summary(groups) == "3 Declined · 1 KeyError · 1 more"
+    assert errors.summary(groups, most=3) == "3 Declined · 1 KeyError · 1 TimeoutError"
+    assert [group.key for group in errors.grouped(jobs[::-1])] == [group.key for group in groups]
+
+
+def test_the_same_report_in_other_widths_asks_nothing(client: Redis, engine: Engine) -> None:
+    fail(Queue("mail", client), "Declined: no funds", "Declined: card has expired", "KeyError: 'x'")
+    found = last(errors.report(engine, [MAIL]))
+    assert {width: len(found.at(width).groups) for width in Width} == {
+        Width.CLASS: 2,
+        Width.FRAME: 3,
+        Width.CAUSE: 3,
+        Width.MESSAGE: 3,
+    }
+    assert found.at(Width.CLASS).at(Width.CAUSE).groups == found.groups
+
+
+def test_members_of_a_group_are_of_no_other(client: Redis, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wordings overlap but for a word, and each job has one group, also one that the sample had not."""
+    names = ("ada", "bob", "cyd", "dan", "eve", "fay", "gil", "hal", "ida")
+    sample = [*(f"user {name} is not known" for name in names), "user ada is not active", "team red is not known"]
+    fail(Queue("mail", client), "user zoe is not known", "user bob is not active", "team blue is not known", *sample)
+    monkeypatch.setattr(errors, "PER_PLACE", len(sample))
+    found = last(errors.report(engine, [MAIL]))
+    whole = {
+        group.message: {
+            job.id for step in errors.members(engine, [MAIL], group.key, found.grouping) for job in step.jobs
+        }
+        for group in found.groups
+    }
+    assert {message: len(ids) for message, ids in whole.items()} == {
+        "user # is not known": len(names) + 1,
+        "user ada is not active": 1,
+        "team red is not known": 1,
+    }
+    assert len(set().union(*whole.values())) == sum(map(len, whole.values()))
+    for group in found.groups:
+        assert {job.id for job in group.jobs} <= whole[group.message]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from families import in_one
 
-from rqtui.text.tracebacks import HALF, bounded, read
+from rqtui.text.tracebacks import CUT, HALF, bounded, read
 
 PYTHON = """Traceback (most recent call last):
   File "/app/venv/lib/python3.11/site-packages/worker/run.py", line 12, in perform
@@ -120,8 +120,19 @@ def test_a_statement_names_the_cause_where_the_words_are_its_own(statement: str,
     assert read(text).statement == (statement if names_its_cause else "")
 
 
+def test_of_an_error_without_its_middle_only_the_innermost_frames_count() -> None:
+    outer = '  File "/app/worker.py", line 61, in run\n    task()\n'
+    lines = [outer, "\n  ... b/charge.py line 88\n", '  File "/usr/lib/python3.12/x.py", line 2, in g\n', "A.Error: no"]
+    trace = read("Traceback (most recent call last):\n" + "".join(lines).replace("\n\n", "\n"))
+    assert (trace.kind, trace.said, trace.frame and trace.frame.short) == ("A.Error", "no", "x.py:2")
+    cut = read(f"Traceback (most recent call last):\n{outer.rstrip()}\n  ... e of a long message\nA.Error: no")
+    assert (cut.kind, cut.said, cut.frame) == ("A.Error", "no", None)
+    node = read("Error: no\n    at net (node:net:1:1)\n  ... :4)\n    at main (/app/main.js:9:2)")
+    assert (node.said, node.frame and node.frame.short) == ("no", "node:net:1")
+
+
 def test_of_a_very_long_error_its_ends_are_read() -> None:
     text = f"Traceback (most recent call last):\n{'x' * 30_000_000}\n{PYTHON}"
-    assert len(bounded(text)) <= 2 * HALF + 1
+    assert len(bounded(text)) == 2 * HALF + len(CUT)
     trace = read(text)
     assert (trace.kind, trace.frame and trace.frame.short) == ("billing.charge.CardDeclined", "charge.py:88")

@@ -312,7 +312,7 @@ def _pair(ref: Ref) -> tuple[str, str]:
 def _as_job(group: Group) -> Job:
     """What the filter looks at."""
     queues = to_bytes(" ".join(ref.queue for ref in group.refs))
-    words = f"{group.message}\n{group.example.error}"
+    words = f"{group.message}\n{group.frame}\n{group.example.error}"
     return Job(b"", "", "", "", State.DEAD, b"", name=" ".join(group.kinds), error=words, body=queues)
 
 

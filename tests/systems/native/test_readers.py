@@ -39,6 +39,17 @@ def test_a_page_shows_the_last_error(any_client: Redis) -> None:
     assert [row[6] for row in rows] == [b"last" + b"!" * 496, b""]
 
 
+def test_a_page_without_bodies_has_room_for_longer_errors(any_client: Redis) -> None:
+    frames = "".join(f'  File "a{n}.py", line {n}, in f\n' for n in range(90))
+    plant_job(any_client, "dead", b"a", NOW, attempts=line(1), errors=history(f"Traceback:\n{frames}ValueError: no"))
+    texts = {
+        body_bytes: ask(any_client, "page", place="dead", offset=0, limit=9, body_bytes=body_bytes).rows[0][6]
+        for body_bytes in (0, 9)
+    }
+    assert [len(texts[body_bytes]) for body_bytes in (0, 9)] == [760 + 7 + 1200, 190 + 7 + 300]
+    assert all(text.startswith(b"Traceback:") and text.endswith(b"ValueError: no") for text in texts.values())
+
+
 def test_a_record_that_cannot_be_read_spoils_no_page(any_client: Redis) -> None:
     for n, damaged in enumerate((b"garbage", b"", b"\n", b"a b c d e f g h i j\nx")):
         plant_job(any_client, "ready", b"%d" % n, n)
