@@ -86,7 +86,7 @@ def _write_errors(found: Errors) -> None:
             str(group.dead),
             str(group.retrying),
             formats.share(group.count, found.count),
-            mask_text(group.message) or "(no error is kept)",
+            mask_text(group.short_message) or "(no error is kept)",
             group.frame,
             ", ".join(group.kinds[:3]) + (f" +{len(group.kinds) - 3}" if len(group.kinds) > 3 else ""),
             ", ".join(ref.queue for ref in group.refs[:3])

@@ -87,6 +87,14 @@ class Group:
         return self.jobs[0]
 
     @property
+    def short_message(self) -> str:
+        """The message, its class without the modules that it stands in."""
+        kind = self.key[0]
+        if not kind or not self.message.startswith(kind):
+            return self.message
+        return causes.short_kind(kind) + self.message[len(kind) :]
+
+    @property
     def id(self) -> str:
         """The key as one text."""
         return "\x1f".join(self.key)

@@ -88,13 +88,18 @@ def short_cause(error: str) -> str:
 
 def short_of(what: Said) -> str:
     """The cause in a few words, of an error that was read."""
-    name = re.split(r"[.\\/]", what.kind)[-1]
+    name = short_kind(what.kind)
     if name and (name not in _GENERIC or not what.template):
         return f"{name} {what.status}".rstrip()
     words = what.template
     if len(words) <= SHORT:
         return words
     return words[: SHORT - 1].rsplit(" ", 1)[0].rstrip(" ,:;(-") + "…"
+
+
+def short_kind(kind: str) -> str:
+    """A class without the modules that it stands in: `HTTPStatusError`, `Net::ReadTimeout`."""
+    return re.split(r"[.\\/]", kind)[-1]
 
 
 # Classes that say nothing of the cause.
@@ -223,4 +228,4 @@ def _common(templates: Counter[str]) -> str:
     return f"{usual} …".lstrip()
 
 
-__all__ = ["Grouping", "Key", "Said", "Width", "said", "short_cause", "short_of", "title"]
+__all__ = ["Grouping", "Key", "Said", "Width", "said", "short_cause", "short_kind", "short_of", "title"]

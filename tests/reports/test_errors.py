@@ -217,3 +217,13 @@ def test_members_of_a_group_are_of_no_other(client: Redis, engine: Engine, monke
     assert len(set().union(*whole.values())) == sum(map(len, whole.values()))
     for group in found.groups:
         assert {job.id for job in group.jobs} <= whole[group.message]
+
+
+def test_the_class_of_a_group_is_short_where_there_is_little_room(client: Redis, engine: Engine) -> None:
+    fail(Queue("mail", client), "shop.errors.Declined: no funds", "App\\Jobs\\Late: by 3 s", "just words")
+    groups = last(errors.report(engine, [MAIL])).groups
+    assert {group.message: group.short_message for group in groups} == {
+        "shop.errors.Declined: no funds": "Declined: no funds",
+        "App\\Jobs\\Late: by # s": "Late: by # s",
+        "just words": "just words",
+    }

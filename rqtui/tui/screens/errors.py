@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from rqtui.verbs import Verb
 
 NO_ERROR = "(no error is kept)"
+FRAME_CELLS = 10, 26  # of the column of frames, at least and at most
 _WIDTHS = tuple(Width)  # the widest first
 _BY_WIDTH = {Width.CLASS: "by class", Width.FRAME: "by frame", Width.CAUSE: "by cause", Width.MESSAGE: "by message"}
 _ORDERS: dict[str, Callable[[Group], float]] = {
@@ -62,12 +63,13 @@ class Errors(ReportView):
         self._request = 0  # of the search for them
         self._then: tuple[Verb, Group] | None = None  # what will be done with them
         self.width = Width.CAUSE
-        self._has_frames = False
+        self._frame_cells = 0  # of the widest frame
 
     def columns(self) -> Sequence[Column]:
         """The queue only where there are several."""
         queue = () if len(self.refs) == 1 else (Column("queue", "queue", 8, weight=1, drop=4, style="muted"),)
-        frame = (Column("frame", "raised at", 14, weight=1, drop=1, style="muted"),) if self._has_frames else ()
+        cells = self._frame_cells
+        frame = (Column("frame", "raised at", cells, drop=1, style="muted"),) if cells else ()
         return (
             Column("dead", "dead", 5, align="right"),
             Column("retrying", "retry", 5, align="right"),
@@ -81,12 +83,13 @@ class Errors(ReportView):
         )
 
     def draw(self) -> None:
-        """With a column for the frames where an error tells its own."""
-        has_frames = any(group.frame for group in self.groups())
-        if has_frames == self._has_frames:
+        """With a column for the frames, as wide as they are, where an error tells its own."""
+        longest = max((len(group.frame) for group in self.groups()), default=0)
+        cells = min(FRAME_CELLS[1], max(FRAME_CELLS[0], longest)) if longest else 0
+        if cells == self._frame_cells:
             super().draw()
             return
-        self._has_frames, cursor = has_frames, self.table.cursor_id
+        self._frame_cells, cursor = cells, self.table.cursor_id
         self.table.reset()
         self.table.set_columns(self.columns())
         super().draw()
@@ -110,7 +113,7 @@ class Errors(ReportView):
     def row(self, group: Group, now_ms: int) -> Row:
         """The line of a group."""
         queue: tuple[Cell, ...] = () if len(self.refs) == 1 else (_some([ref.queue for ref in group.refs]),)
-        frame: tuple[Cell, ...] = (safe(group.frame),) if self._has_frames else ()
+        frame: tuple[Cell, ...] = (safe(group.frame),) if self._frame_cells else ()
         total = self.report.count if self.report else 0
         return Row(
             group.id,
@@ -118,7 +121,7 @@ class Errors(ReportView):
                 Piece(self._count(group.dead, 5), "state-dead" if group.dead else "muted"),
                 Piece(self._count(group.retrying, 5), "state-scheduled" if group.retrying else "muted"),
                 formats.share(group.count, total),
-                safe(mask_text(group.message)) if group.message else Piece(NO_ERROR, "muted"),
+                safe(mask_text(group.short_message)) if group.message else Piece(NO_ERROR, "muted"),
                 *frame,
                 _some(group.kinds),
                 *queue,
