@@ -87,7 +87,7 @@ _LEFT = re.compile(r"[\d'\"`“«@\\/]")  # without one of these nothing more is
 _REPR = re.compile(r"(?<=\w\()[\"'](?=\w)")
 _REPR_END = re.compile(r"(?<=[^\s(])[\"'](?:,?\)+)")
 _ARGUMENTS = re.compile(r"\((\d{1,6}|#), (?P<quote>[\"'])(?P<said>.*?)(?P=quote)(?=[),])")
-_AS_A_WHOLE = re.compile(r"^\s*(?P<quote>[\"'])(?P<said>.*)(?P=quote)\s*$")
+_AS_A_WHOLE = re.compile(r"^\s*(?P<quote>[\"'])(?P<said>(?:(?!(?P=quote)).)*)(?P=quote)\s*$")
 _REPEATED = re.compile(r"#(?:[ ,;|]{1,2}#)+(?![\w])")
 
 # Words with a digit that are no data.
@@ -166,7 +166,8 @@ def fold(message: str, kind: str = "") -> str:
 def _once(text: str, varies: re.Pattern[str]) -> str:
     if not _TELLS.search(text):
         return text
-    if varies is _ANY and (whole := _AS_A_WHOLE.match(text)):  # the repr of a message, as some exceptions print it
+    whole = _AS_A_WHOLE.match(text) if varies is _ANY else None
+    if whole and " " in whole["said"]:  # the repr of a message, as some exceptions print it
         text = whole["said"]
     if "(" in text:  # (2006, 'server has gone away'): the number and the words of a database
         text = _ARGUMENTS.sub(lambda found: f"({found[1]}, {found['said']}", text)
