@@ -19,6 +19,7 @@ from rqtui.engine.engine import Engine, with_layouts
 from rqtui.errors import RqtuiError, UsageError
 from rqtui.model import Ref
 from rqtui.operations import revert, undo_files
+from rqtui.operations.journal import Circumstances
 from rqtui.operations.undo import Keeper
 from rqtui.systems import registry
 from rqtui.tui.widgets import board_scan
@@ -309,7 +310,9 @@ async def test_a_lock_ends_a_drip(url: str, client: Redis) -> None:
     async with screen(url) as it:
         from rqtui.operations import rate_limit
 
-        it.app.changes.drips.start("requeue", [(here.ref, here.jobs("dead"))], {}, rate_limit.Brake(5.0))
+        it.app.changes.drips.start(
+            "requeue", [(here.ref, here.jobs("dead"))], {}, rate_limit.Brake(5.0), "", Circumstances()
+        )
         await it.until(lambda: here.ids("ready"), "the first drop")
         it.app.write_lock.lock()
         await it.until(lambda: it.app.changes.drips.progress() is None, "the end of the drip")
