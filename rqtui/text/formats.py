@@ -32,6 +32,7 @@ __all__ = [
     "duration",
     "elide_middle",
     "fit",
+    "is_generated",
     "is_secret",
     "job_id",
     "lease_bar",
@@ -285,6 +286,11 @@ _GENERATED = re.compile(
 )
 
 
+def is_generated(text: str) -> bool:
+    """Whether it looks like an id that a program made up: a UUID, a digest, a ULID."""
+    return _GENERATED.fullmatch(text) is not None
+
+
 def job_id(name: str | bytes, width: int, ascii_only: bool = False) -> str:
     """A job's id in at most `width` cells: both ends, but only the end where that tells more apart: of a generated one
     (uuid7s share their start), and where there is room for few letters."""
@@ -292,7 +298,7 @@ def job_id(name: str | bytes, width: int, ascii_only: bool = False) -> str:
     ellipsis = "~" if ascii_only else "…"
     if cell_len(text) <= width:
         return text
-    if width > 1 and (width < _BOTH_ENDS or _GENERATED.fullmatch(text)):
+    if width > 1 and (width < _BOTH_ENDS or is_generated(text)):
         return ellipsis + _last(text, width - 1)
     return elide_middle(text, width, ellipsis)
 

@@ -49,6 +49,24 @@ def as_json(body: bytes) -> str:
         return ""
 
 
+def beginning(head: bytes) -> object:
+    """The map or array that these bytes begin, with the members that are whole; None where they begin none."""
+    is_map = b"\x80" <= head[:1] <= b"\x8f" or head[:1] in (b"\xde", b"\xdf")
+    unpacker = msgpack.Unpacker(strict_map_key=False, raw=False, unicode_errors="surrogateescape")
+    unpacker.feed(head)
+    members: list[tuple[object, object]] = []
+    try:
+        for at in range(unpacker.read_map_header() if is_map else unpacker.read_array_header()):
+            members.append((unpacker.unpack() if is_map else at, unpacker.unpack()))
+        if unpacker.tell() < len(head):
+            return None  # text that only looks like it
+    except msgpack.OutOfData:
+        pass
+    except _UNREADABLE:
+        return None
+    return _named(dict(members) if is_map else [value for _at, value in members])
+
+
 def _named(value: object) -> object:
     """The same with text for keys: JSON has no other, and msgpack has every kind."""
     if isinstance(value, dict):

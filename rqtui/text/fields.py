@@ -1,0 +1,158 @@
+"""The fields of a body by their paths (`customer.email`), read from its first bytes alone.
+
+A page of jobs has only the beginning of each body, so half a document of JSON or MessagePack is read as far as it
+goes. JSON in a string of JSON (an envelope), also in base64, is looked into. Values that `body.is_secret` hides are
+masked here already, so nobody who compares or shows fields can leak one. Pure.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+
+from rqtui.text.body import MASK, is_secret, secrets
+
+MOST_BYTES = 4096  # of a body that are looked at
+MOST_FIELDS = 32
+MOST_CHARS = 96  # of a value
+_DEPTH = 6
+_ITEMS = 4  # of a list
+_CUT = "…"  # at the end of a string whose end is not there
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*("?)|[{}\[\],:]', re.DOTALL)
+_HALF_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:u[0-9a-fA-F]{0,3})?$")
+_BASE64 = re.compile(r"(?:ey|W)[A-Za-z0-9+/_-]{6,}={0,2}")  # `{"`, or `[` and anything
+
+
+class Number(str):
+    """A number as it was written, with all its digits."""
+
+    __slots__ = ()
+
+
+def fields(head: bytes) -> Mapping[str, str]:
+    """The values in a body that begins so, by path, in its order; none where it is no JSON list or object.
+
+    Numbers are `Number`s; null is left out; a text ends with `…` where more of it follows.
+    """
+    return _fields(head[:MOST_BYTES], secrets())
+
+
+@lru_cache(1024)
+def _fields(head: bytes, _secrets: object) -> Mapping[str, str]:
+    found: dict[str, str] = {}
+    for path, value in _walk("", partial(head), _DEPTH):
+        found[path] = value
+        if len(found) >= MOST_FIELDS:
+            break
+    return found
+
+
+def partial(head: bytes) -> object:
+    """The list or object that a body begins with, as far as it is there; None for any other body."""
+    start = head[:64].lstrip()[:1]
+    if start in (b"{", b"["):
+        return _json(head.decode("utf-8", "replace"))
+    if b"\x80" <= start <= b"\x9f" or b"\xdc" <= start <= b"\xdf":
+        from rqtui.text import msgpack  # late: most queues carry JSON
+
+        return msgpack.beginning(head)
+    return None
+
+
+def _walk(path: str, value: object, depth: int) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict | list):
+        if not depth:
+            return
+        members = value.items() if isinstance(value, dict) else enumerate(value[:_ITEMS])
+        for key, each in members:
+            below = f"{path}.{key}" if path else str(key)
+            if isinstance(key, str) and _hides(key, secrets()):
+                yield below, MASK
+            else:
+                yield from _walk(below, each, depth - 1)
+        return
+    if value is None:
+        return
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "backslashreplace")
+    if isinstance(value, str) and (inner := _inner(value)) is not None:
+        yield from _walk(path, inner, depth - 1)
+        return
+    if isinstance(value, str):
+        cut = value if len(value) <= MOST_CHARS else value[: MOST_CHARS - 1] + _CUT
+        yield path, Number(cut) if isinstance(value, Number) else cut
+    elif isinstance(value, bool):
+        yield path, "true" if value else "false"
+    else:
+        yield path, Number(value)
+
+
+@lru_cache(1024)
+def _hides(key: str, _secrets: object) -> bool:
+    return is_secret(key)
+
+
+def _inner(text: str) -> object:
+    """The list or object that a string holds, as JSON or as JSON in base64."""
+    if len(text) < 8:
+        return None
+    if text[0] in "{[":
+        return _json(text.removesuffix(_CUT)) or None
+    if text[0] not in "eW" or not _BASE64.fullmatch(bare := text.removesuffix(_CUT)):
+        return None
+    bare = bare.rstrip("=").replace("-", "+").replace("_", "/")
+    try:
+        raw = base64.b64decode(bare[: len(bare) // 4 * 4 if text.endswith(_CUT) else None] + "=" * (-len(bare) % 4))
+    except binascii.Error:
+        return None
+    return partial(raw) or None
+
+
+def _json(text: str) -> object:
+    """A list or object of JSON, or as much of it as is there."""
+    try:
+        return _loads(text)
+    except (ValueError, RecursionError):
+        pass
+    for closed in _closed(text):
+        try:
+            return _loads(closed)
+        except (ValueError, RecursionError):
+            continue
+    return None
+
+
+_DECODER = json.JSONDecoder(parse_float=Number, parse_int=Number, parse_constant=Number)
+
+
+def _loads(text: str) -> object:
+    return _DECODER.decode(text)
+
+
+def _closed(text: str) -> Iterator[str]:
+    """The text with everything closed that is open: with the string in which it ends, and only up to the member before."""
+    closers = before = ""
+    whole, whole_closers = 0, ""  # up to here members are complete
+    for match in _TOKEN.finditer(text):
+        token = match[0]
+        if token[0] == '"':
+            if not match[1] and before in (":", "[", ","):
+                yield _HALF_ESCAPE.sub(r"\1", text[: match.end()]) + _CUT + '"' + closers
+            before = "string"
+            continue
+        if token in "{[":
+            closers = ("}" if token == "{" else "]") + closers
+            whole, whole_closers = match.end(), closers
+        elif token in "}]":
+            closers = closers[1:]
+            whole, whole_closers = match.end(), closers
+            if not closers:
+                break
+        elif token == ",":
+            whole, whole_closers = match.start(), closers
+        before = token
+    yield text[:whole] + whole_closers

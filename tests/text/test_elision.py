@@ -1,0 +1,76 @@
+"""Long names in few cells: distinct ones stay distinct, and what they share is what is left out."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from rqtui.text.elision import among, elided, levels, shared_beginning
+from rqtui.text.sanitise import safe
+
+QUEUES = frozenset(
+    f"acme.production.{zone}.{team}-worker-{number:02}"
+    for zone in ("eu-west-1", "us-east-1", "us-east-2")
+    for team in ("billing", "mail", "search-indexing")
+    for number in range(33)
+)
+PARTS = st.lists(st.sampled_from(["acme", "production", "eu-west-1", "a", "b7", "worker", "漢字", "é", "-"]), min_size=1)
+LONG = st.tuples(PARTS, st.sampled_from([".", ":", "/", "-", ""])).map(lambda made: made[1].join(made[0]))
+NAMES = st.frozensets(st.one_of(LONG, st.text(min_size=1, max_size=60).map(safe).filter(bool)), max_size=40)
+
+
+@settings(max_examples=300, deadline=None)
+@given(NAMES, st.integers(min_value=5, max_value=60))
+def test_distinct_names_stay_distinct_and_fit(names: frozenset[str], width: int) -> None:
+    made = elided(names, width)
+    assert made.keys() == names
+    assert len(set(made.values())) == len(names)
+    assert all(cell_len(shown) <= width for shown in made.values())
+    assert all(shown == name for name, shown in made.items() if cell_len(name) <= width)
+
+
+@given(NAMES, st.integers(min_value=-1, max_value=4))
+def test_no_room_at_all_is_no_error(names: frozenset[str], width: int) -> None:
+    assert all(cell_len(shown) <= max(0, width) for shown in elided(names, width).values())
+
+
+@pytest.mark.parametrize("width", [30, 24, 20, 16])
+def test_three_hundred_long_names_are_told_apart_without_numbers(width: int) -> None:
+    made = elided(QUEUES, width)
+    assert len(set(made.values())) == len(QUEUES) == 297
+    assert not any("#" in shown for shown in made.values())
+
+
+def test_what_all_share_is_left_out_first() -> None:
+    names = frozenset({"acme.production.eu-west-1.mail-worker-07", "acme.production.us-east-1.mail-worker-07"})
+    assert set(elided(names, 26).values()) == {"…eu-west-1.mail-worker-07", "…us-east-1.mail-worker-07"}
+    assert set(elided(names, 16).values()) == {"…eu-…worker-07", "…us-…worker-07"}
+
+
+def test_a_name_that_is_not_among_them_fits_too() -> None:
+    fit = among(["a" * 40, "b" * 40])
+    assert cell_len(fit("c" * 40, 10)) == 10
+    assert fit("short", 10) == "short"
+
+
+@pytest.mark.parametrize(
+    ("names", "shared"),
+    [
+        (("acme.production.a", "acme.production.b"), "acme.production."),
+        (("acme.production.a", "acme.staging.a"), "acme."),
+        (("mail:eu", "mail:"), ""),
+        (("mail:eu", "mailbox:eu"), ""),
+        (("mail", "images"), ""),
+        (("acme.a",), ""),
+        (("a.b", "a."), ""),
+    ],
+)
+def test_levels_that_all_names_share(names: tuple[str, ...], shared: str) -> None:
+    assert shared_beginning(names) == shared
+
+
+def test_the_levels_of_a_name() -> None:
+    assert levels("a.b:c/d") == ["a.", "a.b:", "a.b:c/"]
+    assert levels("mail:") == [] == levels(":x") == levels("mail")

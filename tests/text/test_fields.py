@@ -1,0 +1,107 @@
+"""Fields of bodies by their paths: from whole bodies, from beginnings, through envelopes; secrets stay masked."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import msgpack
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rqtui.text.body import MASK
+from rqtui.text.fields import MOST_CHARS, MOST_FIELDS, Number, fields
+
+ORDER = {
+    "id": "031k",
+    "order": 300112,
+    "customer": {"email": "c412@shop", "plan": None, "vip": True},
+    "amount": 80.10,
+    "items": [{"sku": "a-1"}, {"sku": "b-2"}],
+    "token": "tok_secret",
+}
+SEEN = {
+    "id": "031k",
+    "order": "300112",
+    "customer.email": "c412@shop",
+    "customer.vip": "true",
+    "amount": "80.1",
+    "items.0.sku": "a-1",
+    "items.1.sku": "b-2",
+    "token": MASK,
+}
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=30,
+)
+
+
+def dumped(value: object) -> bytes:
+    return json.dumps(value).encode()
+
+
+@pytest.mark.parametrize("pack", [dumped, msgpack.packb], ids=["json", "msgpack"])
+def test_values_stand_by_their_paths_in_the_order_of_the_body(pack: object) -> None:
+    assert list(fields(pack(ORDER)).items()) == list(SEEN.items())  # type: ignore[operator]
+
+
+def test_numbers_are_told_as_they_were_written() -> None:
+    found = fields(b'{"amount": 80.10, "big": 123456789012345678901, "text": "7", "e": 1e5}')
+    assert found == {"amount": "80.10", "big": "123456789012345678901", "text": "7", "e": "1e5"}
+    assert [isinstance(value, Number) for value in found.values()] == [True, True, False, True]
+
+
+@pytest.mark.parametrize("pack", [dumped, msgpack.packb], ids=["json", "msgpack"])
+def test_of_a_beginning_the_members_that_are_there_are_read(pack: object) -> None:
+    body = pack({"order": 300112, "customer": {"email": "c412@shop"}, "note": "x" * 90_000})  # type: ignore[operator]
+    found = fields(body[:300])
+    assert found["order"] == "300112" and found["customer.email"] == "c412@shop"
+    assert fields(body[:14]).get("order") in (None, "300112")  # never half a number
+
+
+def test_a_text_that_is_cut_off_says_so_and_a_number_is_not_claimed() -> None:
+    assert fields(b'{"a": 1, "to": "ada@exa') == {"a": "1", "to": "ada@exa…"}
+    assert fields(b'{"a": 1, "to": "ada\\u00e') == {"a": "1", "to": "ada…"}
+    assert fields(b'{"a": 1, "amount": 31') == {"a": "1"}
+    assert fields(b'{"a": 1, "amoun') == {"a": "1"}
+    assert fields(b'{"a": {"b": [1, 2') == {"a.b.0": "1"}
+
+
+@pytest.mark.parametrize("wrap", [lambda raw: raw.decode(), lambda raw: base64.b64encode(raw).decode()])
+def test_json_in_an_envelope_is_looked_into(wrap: object) -> None:
+    body = dumped({"type": "send", "payload": wrap(dumped(ORDER))})  # type: ignore[operator]
+    assert fields(body) == {"type": "send", **{f"payload.{path}": value for path, value in SEEN.items()}}
+    found = fields(body[:80])
+    assert found["payload.id"] == "031k" and "tok_secret" not in str(found)
+
+
+def test_arguments_of_a_call_stand_by_their_numbers() -> None:
+    assert fields(dumped({"class": "Mail", "args": [7, "ada"]})) == {"class": "Mail", "args.0": "7", "args.1": "ada"}
+    assert fields(dumped([[7, "ada"], {"retry": False}])) == {"0.0": "7", "0.1": "ada", "1.retry": "false"}
+
+
+@pytest.mark.parametrize("body", [b"", b"resize a.jpg", b"42", b'"text"', b"\xff\x00\x01", b"[[[[[[[[[1]]]]]]]]]", b"{}"])
+def test_other_bodies_have_no_fields(body: bytes) -> None:
+    assert fields(body) == {}
+
+
+def test_a_huge_body_costs_what_a_small_one_does() -> None:
+    found = fields(dumped({f"k{n}": "v" * 1000 for n in range(3000)}))
+    assert 0 < len(found) <= MOST_FIELDS
+    assert all(len(value) <= MOST_CHARS for value in found.values())
+    assert fields(b"[" * 100_000) == {}
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.dictionaries(st.text(), JSON), st.integers(min_value=0, max_value=400))
+def test_every_beginning_of_every_body_is_read_without_an_error(value: dict[str, object], cut: int) -> None:
+    for body in (dumped(value), base64.b64encode(dumped(value)), dumped({"p": json.dumps(value)})):
+        assert all(isinstance(shown, str) for shown in fields(body[:cut]).values())
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.binary(max_size=200))
+def test_bytes_of_any_kind_are_read_without_an_error(body: bytes) -> None:
+    assert all(isinstance(shown, str) for shown in fields(body).values())
