@@ -44,10 +44,7 @@ def fields(head: bytes) -> Mapping[str, str]:
 @lru_cache(1024)
 def _fields(head: bytes, _secrets: object) -> Mapping[str, str]:
     found: dict[str, str] = {}
-    for path, value in _walk("", partial(head), _DEPTH):
-        found[path] = value
-        if len(found) >= MOST_FIELDS:
-            break
+    _collect(found, "", partial(head), _DEPTH)
     return found
 
 
@@ -63,32 +60,40 @@ def partial(head: bytes) -> object:
     return None
 
 
-def _walk(path: str, value: object, depth: int) -> Iterator[tuple[str, str]]:
-    if isinstance(value, dict | list):
-        if not depth:
-            return
-        members = value.items() if isinstance(value, dict) else enumerate(value[:_ITEMS])
-        for key, each in members:
-            below = f"{path}.{key}" if path else str(key)
-            if isinstance(key, str) and _hides(key, secrets()):
-                yield below, MASK
-            else:
-                yield from _walk(below, each, depth - 1)
-        return
-    if value is None:
-        return
-    if isinstance(value, bytes):
-        value = value.decode("utf-8", "backslashreplace")
-    if isinstance(value, str) and (inner := _inner(value)) is not None:
-        yield from _walk(path, inner, depth - 1)
-        return
+def _collect(found: dict[str, str], path: str, value: object, depth: int) -> None:
+    """Puts the values below a path into `found`, until there are enough."""
     if isinstance(value, str):
-        cut = value if len(value) <= MOST_CHARS else value[: MOST_CHARS - 1] + _CUT
-        yield path, Number(cut) if isinstance(value, Number) else cut
+        if path and len(value) < 8:
+            found[path] = value
+        elif (inner := _inner(value)) is not None:
+            _collect(found, path, inner, depth - 1)
+        elif len(value) <= MOST_CHARS:
+            found[path] = value
+        else:
+            found[path] = value[: MOST_CHARS - 1] + _CUT
+    elif isinstance(value, dict):
+        masked = secrets()
+        for key, each in value.items() if depth else ():
+            if len(found) >= MOST_FIELDS:
+                return
+            below = f"{path}.{key}" if path else key
+            if _hides(key, masked):
+                found[below] = MASK
+            else:
+                _collect(found, below, each, depth - 1)
+    elif isinstance(value, list):
+        for at, each in enumerate(value[:_ITEMS] if depth else ()):
+            if len(found) >= MOST_FIELDS:
+                return
+            _collect(found, f"{path}.{at}" if path else str(at), each, depth - 1)
+    elif isinstance(value, bytes):
+        _collect(found, path, value.decode("utf-8", "backslashreplace"), depth)
     elif isinstance(value, bool):
-        yield path, "true" if value else "false"
-    else:
-        yield path, Number(value)
+        found[path] = "true" if value else "false"
+    elif isinstance(value, int | float):
+        found[path] = Number(value)
+    elif value is not None:
+        found[path] = str(value)
 
 
 @lru_cache(1024)

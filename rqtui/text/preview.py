@@ -63,16 +63,24 @@ class Field(NamedTuple):
         return shown
 
 
+class Same(NamedTuple):
+    """What all rows have in common: the value of a field, as it is shown."""
+
+    path: str
+    label: str
+    value: str
+
+
 class Preview(NamedTuple):
     """What rows show of their bodies, chosen from `looked` of them.
 
     `columns` are fields that most have, in the order of the body; `others` those that some have, shown by name;
-    `same` is what all have in common: (name, value).
+    `same` is what all have in common.
     """
 
     columns: tuple[Field, ...] = ()
     others: tuple[Field, ...] = ()
-    same: tuple[tuple[str, str], ...] = ()
+    same: tuple[Same, ...] = ()
     looked: int = 0
 
     @property
@@ -139,22 +147,13 @@ def still_tells(before: Preview, rows: Sequence[Shown]) -> bool:
 
 def still_same(before: Preview, rows: Sequence[Shown]) -> Preview:
     """The choice with what these rows all still have in common."""
-    labels = {path: (label, value) for path, label, value in _same_paths(before, rows)}
-    same = tuple(pair for pair in before.same if pair in labels.values())
+    same = tuple(each for each in before.same if all(_has(row, each) for row in rows))
     return before if same == before.same else before._replace(same=same)
 
 
-def _same_paths(before: Preview, rows: Sequence[Shown]) -> list[tuple[str, str, str]]:
-    """(path, name, value) of what is in common; the name of a path is its end, so several paths may have one name."""
-    if not rows or not before.same:
-        return []
-    wanted = set(before.same)
-    return [
-        (path, label, shown_value(value))
-        for path, value in rows[0].fields.items()
-        for label in _labels(path)
-        if (label, shown_value(value)) in wanted and all(row.fields.get(path) == value for row in rows)
-    ]
+def _has(row: Shown, same: Same) -> bool:
+    value = row.fields.get(same.path)
+    return value is not None and shown_value(value) == same.value
 
 
 def choose(rows: Sequence[Shown]) -> Preview:
@@ -191,10 +190,12 @@ def choose(rows: Sequence[Shown]) -> Preview:
     return Preview(made(columns), made(others), _said_once(same), len(rows))
 
 
-def _said_once(same: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    short = [(path, shown) for path, value in same if 0 < len(shown := shown_value(value)) <= _LONGEST_SAME]
-    names = _named([path for path, value in short if MASK not in value])
-    return tuple((names[path], value) for path, value in short if path in names)[:_MOST_SAME]
+def _said_once(same: Sequence[tuple[str, str]]) -> tuple[Same, ...]:
+    """What is short of it, and no secret."""
+    short = {path: shown for path, value in same if 0 < len(shown := shown_value(value)) <= _LONGEST_SAME}
+    open_ = {path: shown for path, shown in short.items() if MASK not in shown}
+    names = _named([*open_])
+    return tuple(Same(path, names[path], shown) for path, shown in open_.items())[:_MOST_SAME]
 
 
 def _stands_beside(path: str, sample: Sequence[Shown]) -> bool:
