@@ -234,16 +234,6 @@ def _string(token: str) -> str:
         return safe(token)  # cut in the middle, or not quite JSON
 
 
-def decoded(body: bytes) -> object:
-    """The value that a JSON, msgpack or pickled body holds, compressed or not; None where it holds none."""
-    for text in (body, meant(body)):
-        try:
-            return json.loads(text)
-        except (ValueError, RecursionError):
-            continue
-    return None
-
-
 def meant(body: bytes) -> str:
     """As JSON what a binary body holds: msgpack, a pickle, or either or a text in zlib; empty where it is none."""
     inner = inflated(body)

@@ -1,7 +1,7 @@
 """The fields of a body by their paths (`customer.email`), read from its first bytes alone.
 
 A page of jobs has only the beginning of each body, so half a document of JSON or MessagePack is read as far as it
-goes. JSON in a string of JSON (an envelope), also in base64, is looked into. Values that `body.is_secret` hides are
+goes; a pickle when it is whole, any of them also out of zlib. JSON in a string of JSON (an envelope), also in base64, is looked into. Values that `body.is_secret` hides are
 masked here already, so nobody who compares or shows fields can leak one. Pure.
 """
 
@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
-from rqtui.text.body import MASK, is_secret, secrets
+from rqtui.text.body import MASK, inflated, is_secret, meant, secrets
 
 MOST_BYTES = 4096  # of a body that are looked at
 MOST_FIELDS = 32
@@ -22,7 +22,7 @@ MOST_CHARS = 96  # of a value
 _DEPTH = 6
 _ITEMS = 4  # of a list
 _CUT = "…"  # at the end of a string whose end is not there
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*("?)|[{}\[\],:]', re.DOTALL)
+_SIGN = re.compile(r'"(?:[^"\\]|\\.)*("?)|[{}\[\],:]', re.DOTALL)
 _HALF_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:u[0-9a-fA-F]{0,3})?$")
 _BASE64 = re.compile(r"(?:ey|W)[A-Za-z0-9+/_-]{6,}={0,2}")  # `{"`, or `[` and anything
 
@@ -49,15 +49,21 @@ def _fields(head: bytes, _secrets: object) -> Mapping[str, str]:
 
 
 def partial(head: bytes) -> object:
-    """The list or object that a body begins with, as far as it is there; None for any other body."""
+    """The list or object that a body begins with, as far as it is there, also in zlib; None for any other body.
+
+    A pickle is read when it is whole.
+    """
+    if inner := inflated(head, MOST_BYTES):
+        head = inner[:MOST_BYTES]
     start = head[:64].lstrip()[:1]
     if start in (b"{", b"["):
         return _json(head.decode("utf-8", "replace"))
-    if b"\x80" <= start <= b"\x9f" or b"\xdc" <= start <= b"\xdf":
-        from rqtui.text import msgpack  # late: most queues carry JSON
+    if head[:1] < b"\x80":
+        return None
+    from rqtui.text import msgpack  # late: most queues carry JSON
 
-        return msgpack.beginning(head)
-    return None
+    packed = msgpack.beginning(head)
+    return _json(text) if packed is None and (text := meant(head))[:1] in ("{", "[") else packed
 
 
 def _collect(found: dict[str, str], path: str, value: object, depth: int) -> None:
@@ -87,7 +93,7 @@ def _collect(found: dict[str, str], path: str, value: object, depth: int) -> Non
                 return
             _collect(found, f"{path}.{at}" if path else str(at), each, depth - 1)
     elif isinstance(value, bytes):
-        _collect(found, path, value.decode("utf-8", "backslashreplace"), depth)
+        _collect(found, path, _text(value), depth)
     elif isinstance(value, bool):
         found[path] = "true" if value else "false"
     elif isinstance(value, int | float):
@@ -131,6 +137,23 @@ def _json(text: str) -> object:
     return None
 
 
+def as_json(value: object) -> str:
+    """A value of `partial` as JSON, its numbers as they were written."""
+    return json.dumps(_plain(value), default=_text, ensure_ascii=False)
+
+
+def _text(value: object) -> str:
+    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    return json.loads(value) if isinstance(value, Number) else value
+
+
 _DECODER = json.JSONDecoder(parse_float=Number, parse_int=Number, parse_constant=Number)
 
 
@@ -139,25 +162,25 @@ def _loads(text: str) -> object:
 
 
 def _closed(text: str) -> Iterator[str]:
-    """The text with everything closed that is open: with the string in which it ends, and only up to the member before."""
+    """The text with all closed that is open: first with the string in which it ends, then up to the member before."""
     closers = before = ""
     whole, whole_closers = 0, ""  # up to here members are complete
-    for match in _TOKEN.finditer(text):
-        token = match[0]
-        if token[0] == '"':
+    for match in _SIGN.finditer(text):
+        sign = match[0]
+        if sign[0] == '"':
             if not match[1] and before in (":", "[", ","):
                 yield _HALF_ESCAPE.sub(r"\1", text[: match.end()]) + _CUT + '"' + closers
             before = "string"
             continue
-        if token in "{[":
-            closers = ("}" if token == "{" else "]") + closers
+        if sign in "{[":
+            closers = ("}" if sign == "{" else "]") + closers
             whole, whole_closers = match.end(), closers
-        elif token in "}]":
+        elif sign in "}]":
             closers = closers[1:]
             whole, whole_closers = match.end(), closers
             if not closers:
                 break
-        elif token == ",":
+        elif sign == ",":
             whole, whole_closers = match.start(), closers
-        before = token
+        before = sign
     yield text[:whole] + whole_closers

@@ -51,6 +51,8 @@ def as_json(body: bytes) -> str:
 
 def beginning(head: bytes) -> object:
     """The map or array that these bytes begin, with the members that are whole; None where they begin none."""
+    if not (b"\x80" <= head[:1] <= b"\x9f" or b"\xdc" <= head[:1] <= b"\xdf"):
+        return None
     is_map = b"\x80" <= head[:1] <= b"\x8f" or head[:1] in (b"\xde", b"\xdf")
     unpacker = msgpack.Unpacker(strict_map_key=False, raw=False, unicode_errors="surrogateescape")
     unpacker.feed(head)

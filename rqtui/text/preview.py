@@ -8,6 +8,7 @@ Pure; what it returns for showing is `safe` and masked.
 
 from __future__ import annotations
 
+import random
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -26,16 +27,19 @@ HEAD_BYTES = 512  # of a body: enough for the fields of most, and 60 rows of the
 TEXT_BYTES = 200  # of a body that has no fields
 MOST_FIELDS = 5
 _SAMPLE = 48  # rows that a choice looks at, spread over the page: two milliseconds
-_FEW_ROWS = 8  # a choice made from fewer is made again when there are more
+FEW_ROWS = 8  # a choice made from fewer is made again when there are more
 _COMMON = 0.6  # of the rows have a field that is a column
 _SHORT = 12  # cells; longer values count for less
 _LONGEST = 40  # cells of a column
 _MOST_SAME, _LONGEST_SAME = 3, 24
-_LEAST_SHARED = 6  # characters that are worth leaving out
+_LEAST_SHARED = 6  # characters that are worth leaving out, of values of more than `_SHORT` cells
+_LEAST_WEIGHT = 0.3  # of a field that gets room beside others that tell more
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d.*|1[0-9]{9}(?:[0-9]{3})?(?:\.\d+)?", re.DOTALL)
 _BEGINNING = re.compile(r".*[:./@_\- ]", re.DOTALL)
-_END = re.compile(r"[:./@_\- ].*", re.DOTALL)
-_VAGUE = frozenset({"id", "uuid", "key", "name", "email", "value", "code", "type", "text", "title"})
+_END = re.compile(r"[@ ].*", re.DOTALL)
+_IDS = frozenset({"id", "uuid", "key"})
+_NAMES = frozenset({"name", "email", "title", "slug", "login"})
+_VAGUE = _IDS | _NAMES | {"value", "code", "type", "text"}
 
 
 class Field(NamedTuple):
@@ -135,20 +139,27 @@ def still_tells(before: Preview, rows: Sequence[Shown]) -> bool:
     """Whether an earlier choice still does: columns stand as they are while they tell these rows apart."""
     if not rows:
         return True
-    if not before.looked or (before.looked < _FEW_ROWS and len(rows) >= 2 * before.looked):
+    if not before.looked or (before.looked < FEW_ROWS and len(rows) >= 2 * before.looked):
         return False
     if before.is_empty:
-        return len(rows) < _FEW_ROWS
+        return len(rows) < FEW_ROWS
     paths = [field.path for field in (*before.columns, *before.others)]
     told = [tuple(row.fields.get(path) for path in paths) for row in rows]
     has_any = sum(any(value is not None for value in values) for values in told)
-    return has_any * 2 >= len(rows) and (len(rows) < _FEW_ROWS or len(set(told)) > 1)
+    return has_any * 2 >= len(rows) and (len(rows) < FEW_ROWS or len(set(told)) > 1)
 
 
-def still_same(before: Preview, rows: Sequence[Shown]) -> Preview:
-    """The choice with what these rows all still have in common."""
+def updated(before: Preview, rows: Sequence[Shown]) -> Preview:
+    """The choice with what these rows all still have in common, and as wide as they need."""
     same = tuple(each for each in before.same if all(_has(row, each) for row in rows))
-    return before if same == before.same else before._replace(same=same)
+    columns = tuple(_widened(field, rows) for field in before.columns)
+    return before if (same, columns) == (before.same, before.columns) else before._replace(same=same, columns=columns)
+
+
+def _widened(field: Field, rows: Sequence[Shown]) -> Field:
+    there = (value for row in rows if (value := row.fields.get(field.path)) is not None)
+    cells = min(_LONGEST, max((cell_len(field.show(value)) for value in there), default=0))
+    return field._replace(cells=cells) if cells > field.cells else field
 
 
 def _has(row: Shown, same: Same) -> bool:
@@ -158,8 +169,7 @@ def _has(row: Shown, same: Same) -> bool:
 
 def choose(rows: Sequence[Shown]) -> Preview:
     """The fields that tell these rows apart; an even sample of a long page is looked at."""
-    step = max(1, -(-len(rows) // _SAMPLE))
-    sample = rows[::step]
+    sample = [rows[at] for at in _places(len(rows))]
     paths: dict[str, None] = {}
     for row in sample:
         paths.update(dict.fromkeys(row.fields))
@@ -177,7 +187,7 @@ def choose(rows: Sequence[Shown]) -> Preview:
         seen.add(values)
         field, weight = _weighed(path, there, len(sample))
         weighed.append((weight - index / 200, len(there) >= _COMMON * len(sample), field))
-    best = sorted(weighed, key=lambda each: -each[0])
+    best = _best(weighed)
     columns = [field for _weight, is_common, field in best if is_common][:MOST_FIELDS]
     others = [field for _weight, is_common, field in best if not is_common][: 3 * MOST_FIELDS]
     labels = _named([field.path for field in (*columns, *others)])
@@ -188,6 +198,22 @@ def choose(rows: Sequence[Shown]) -> Preview:
         return tuple(sorted(ranked, key=lambda field: order.index(field.path)))
 
     return Preview(made(columns), made(others), _said_once(same), len(rows))
+
+
+@lru_cache(64)
+def _places(number: int) -> tuple[int, ...]:
+    """Which rows of so many are looked at: not every second one, for jobs may come by turns; the same each time."""
+    if number <= _SAMPLE:
+        return tuple(range(number))
+    return tuple(sorted(random.Random(number).sample(range(number), _SAMPLE)))  # noqa: S311  no secret
+
+
+def _best(weighed: Sequence[tuple[float, bool, Field]]) -> list[tuple[float, bool, Field]]:
+    """Those worth their room, the best first; of what is said of one thing its name, not its id."""
+    ranked = sorted(weighed, key=lambda each: -each[0])
+    worth = [each for each in ranked if each[0] >= _LEAST_WEIGHT] or ranked[:1]
+    named = {path[0] for _weight, _is_common, field in worth if (path := field.path.rpartition("."))[2] in _NAMES}
+    return [each for each in worth if (path := each[2].path.rpartition("."))[2] not in _IDS or path[0] not in named]
 
 
 def _said_once(same: Sequence[tuple[str, str]]) -> tuple[Same, ...]:
@@ -223,7 +249,7 @@ def _weighed(path: str, there: Sequence[str], rows: int) -> tuple[Field, float]:
 
 def _shared(values: Sequence[str]) -> tuple[str, str]:
     """The beginning and the end that all values share, up to a sign that separates, where that is worth it."""
-    if len(values) < 2:
+    if len(values) < 2 or max(map(cell_len, values)) <= _SHORT:
         return "", ""
     begins = _BEGINNING.match(commonprefix(values))
     beginning = begins[0] if begins and len(begins[0]) >= _LEAST_SHARED else ""
@@ -255,11 +281,11 @@ def _labels(path: str) -> list[str]:
     return [safe(way) for way in ways]
 
 
-# -- ids ----------------------------------------------------------------------------------------------------------------
+# -- ids ---------------------------------------------------------------------------------------------------------------
 
 
 class Ids(NamedTuple):
-    """How the ids of a page are shown in `cells`: without the `beginning` they share, or the `tail` of generated ones."""
+    """How ids are shown in `cells`: without the `beginning` they share, or by the `tail` of generated ones."""
 
     cells: int = 0  # not chosen yet
     beginning: str = ""
@@ -271,23 +297,37 @@ class Ids(NamedTuple):
         return bool(self.beginning or self.tail)
 
 
+_NO_IDS = Ids()
 _LEAST_TAIL, _MOST_TAIL = 7, 15
 
 
-def choose_ids(ids: Sequence[bytes]) -> Ids:
-    """As few letters as tell these ids apart."""
+def choose_ids(ids: Sequence[bytes], before: Ids = _NO_IDS) -> Ids:
+    """As few letters as tell these ids apart; as before, while that does."""
     shown = [shown_id(id) for id in ids]
-    if sum(is_generated(text) for text in shown) * 5 >= len(shown) * 4:
-        tail = next((n for n in range(_LEAST_TAIL, _MOST_TAIL) if len({t[-n:] for t in shown}) == len(shown)), _MOST_TAIL)
+    if before.cells and _still_shortens(before, shown):
+        return before._replace(cells=max(before.cells, *(cell_len(_shortened(text, before)) for text in shown)))
+    if sum(map(is_generated, shown)) * 5 >= len(shown) * 4:
+        tail = next(
+            (n for n in range(_LEAST_TAIL, _MOST_TAIL) if len({t[-n:] for t in shown}) == len(shown)), _MOST_TAIL
+        )
         return Ids(tail, "", tail)
     begins = _BEGINNING.match(commonprefix(shown)) if len(shown) > 1 else None
     beginning = begins[0] if begins and len(begins[0]) > 3 and begins[0] not in shown else ""
     return Ids(max(cell_len(text) for text in shown) - len(beginning), beginning)
 
 
+def _still_shortens(before: Ids, shown: Sequence[str]) -> bool:
+    if before.tail:
+        return len({text[-before.tail :] for text in shown}) == len(shown)
+    return sum(text.startswith(before.beginning) for text in shown) * 2 >= len(shown)
+
+
 def short_id(id: bytes, ids: Ids) -> str:
     """The id without what is left out of all; whole where it has another form."""
-    text = shown_id(id)
+    return _shortened(shown_id(id), ids)
+
+
+def _shortened(text: str, ids: Ids) -> str:
     if ids.tail and is_generated(text):
         return text[-ids.tail :]
     return text.removeprefix(ids.beginning) if len(text) > len(ids.beginning) else text

@@ -16,7 +16,9 @@ QUEUES = frozenset(
     for team in ("billing", "mail", "search-indexing")
     for number in range(33)
 )
-PARTS = st.lists(st.sampled_from(["acme", "production", "eu-west-1", "a", "b7", "worker", "漢字", "é", "-"]), min_size=1)
+PARTS = st.lists(
+    st.sampled_from(["acme", "production", "eu-west-1", "a", "b7", "worker", "漢字", "é", "-"]), min_size=1
+)
 LONG = st.tuples(PARTS, st.sampled_from([".", ":", "/", "-", ""])).map(lambda made: made[1].join(made[0]))
 NAMES = st.frozensets(st.one_of(LONG, st.text(min_size=1, max_size=60).map(safe).filter(bool)), max_size=40)
 

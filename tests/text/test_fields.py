@@ -82,7 +82,9 @@ def test_arguments_of_a_call_stand_by_their_numbers() -> None:
     assert fields(dumped([[7, "ada"], {"retry": False}])) == {"0.0": "7", "0.1": "ada", "1.retry": "false"}
 
 
-@pytest.mark.parametrize("body", [b"", b"resize a.jpg", b"42", b'"text"', b"\xff\x00\x01", b"[[[[[[[[[1]]]]]]]]]", b"{}"])
+@pytest.mark.parametrize(
+    "body", [b"", b"resize a.jpg", b"42", b'"text"', b"\xff\x00\x01", b"[[[[[[[[[1]]]]]]]]]", b"{}"]
+)
 def test_other_bodies_have_no_fields(body: bytes) -> None:
     assert fields(body) == {}
 

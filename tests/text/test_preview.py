@@ -30,7 +30,7 @@ def orders(number: int, seed: int = 1) -> list[dict[str, object]]:
     rng = random.Random(seed)
     return [
         {
-            "id": "%016x" % rng.getrandbits(64),
+            "id": f"{rng.getrandbits(64):016x}",
             "queue": "orders",
             "order": 300_000 + at,
             "customer": {"id": rng.randrange(10**6), "email": f"c{rng.randrange(999)}@shop.example.org"},
@@ -49,16 +49,9 @@ def labels(fields: tuple[Field, ...]) -> list[str]:
 
 def test_fields_that_vary_and_are_short_become_columns_in_the_order_of_the_body() -> None:
     chosen = preview.choose(shown(*orders(40)))
-    assert {"order", "customer", "amount"} <= {*labels(chosen.columns), *(f.path.split(".")[0] for f in chosen.columns)}
-    best = sorted(chosen.columns, key=lambda field: field.rank)[:4]
-    assert {field.path for field in best} == {"order", "customer.id", "customer.email", "amount"}
-    assert [field.path for field in chosen.columns if field in best] == [
-        "order",
-        "customer.id",
-        "customer.email",
-        "amount",
-    ]
-    assert not any(field.path in ("token", "currency", "queue") for field in chosen.columns)
+    assert [field.path for field in chosen.columns] == ["order", "customer.email", "amount"]
+    assert labels(chosen.columns) == ["order", "customer", "amount"]
+    assert [field.is_number for field in chosen.columns] == [True, False, True]
 
 
 def test_what_all_have_is_said_once_and_only_while_it_is_so() -> None:
@@ -66,17 +59,19 @@ def test_what_all_have_is_said_once_and_only_while_it_is_so() -> None:
     chosen = preview.choose(rows)
     assert [(same.label, same.value) for same in chosen.same] == [("queue", "orders"), ("currency", "EUR")]
     other = shown({"queue": "returns", "currency": "EUR"})
-    assert [same.label for same in preview.still_same(chosen, rows + other).same] == ["currency"]
+    assert [same.label for same in preview.updated(chosen, rows + other).same] == ["currency"]
 
 
 def test_mails_show_to_whom_and_what() -> None:
-    mails = [{"lang": "en", "to": f"{name}@example.org", "template": f"welcome-{n % 3}"} for n, name in enumerate(NAMES)]
+    mails = [
+        {"lang": "en", "to": f"{name}@example.org", "template": f"welcome-{n % 3}"} for n, name in enumerate(NAMES)
+    ]
     rows = shown(*mails)
     chosen = preview.choose(rows)
     assert labels(chosen.columns) == ["to", "template"]
-    to, template = chosen.columns
+    to = chosen.columns[0]
     assert (to.show("ada@example.org"), to.show("eve@other.net")) == ("ada@…", "eve@other.net")
-    assert preview.pairs(rows[0].fields, chosen.columns) == f"to=ada@… template={template.show('welcome-0')}"
+    assert preview.pairs(rows[0].fields, chosen.columns) == "to=ada@… template=welcome-0"
 
 
 NAMES = ("ada", "bob", "cem", "dora", "eve", "finn", "gül", "hal", "ida", "jo")

@@ -1,28 +1,33 @@
 """The columns of a board: what a place shows of its jobs, by its state or by the names in a person's config.
 
 A name is one of `NAMES`, or `body.` and the path of a value in a JSON or msgpack body (`body.user.id`). The id comes
-first, always. Pure: from `model.Job` to rows; all data goes through `safe`, and secrets are masked.
+first; `fields` stands for the fields of the bodies that tell the jobs of a page apart (`text/preview.py`), a column
+each where most jobs have them. What is chosen for a page (`Choice`) stays for the next ones while it tells them apart.
+Pure: from `model.Job` to rows; all data goes through `safe`, and secrets are masked.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 from rqtui.model import Job, State
-from rqtui.text import formats
-from rqtui.text.body import MASK, body_view, decoded, is_secret, mask_text, secrets
+from rqtui.text import fields, formats, preview
+from rqtui.text.body import MASK, is_secret, mask_text, secrets
 from rqtui.text.pieces import Cell, Piece
 from rqtui.text.sanitise import safe
 from rqtui.tui.format.rows import Column, Row
 
 SHORT_ID, LONG_ID = 8, 16  # cells: side by side, and where one pane has the whole width
 WHOLE_ID = 64  # where the id is all there is of a job
-PREVIEW_BYTES = 200
 PATH_BYTES = 1000  # of a body, where a column shows a value in it
 _PATH = "body."
-_USUAL = frozenset({"job", "time", "lease"})  # columns that are there until jobs show that they have nothing in them
+_USUAL = frozenset({"job", "fields", "time", "lease"})  # columns that are there until jobs show that they are empty
+_ALIKE = {"job": "job", "tried": "attempts"}  # columns that give their room away where all jobs have the same there
+_WIDE = ("job", "error", "body", "worker", "owner")  # columns that take what room there is
+_NAME_CELLS = 10  # of the name of a job, where it is narrow
+_LABEL_CELLS, _FIELD_CELLS = 12, 12  # of a field: that its name is worth, and that are enough where it is narrow
 _WHEN = {
     State.SCHEDULED: "due in",
     State.READY: "waits",
@@ -32,24 +37,26 @@ _WHEN = {
 }
 _KNOWN = {
     "job": Column("job", "job", 8, weight=3, drop=2),
+    "fields": Column("fields", "body", 14, weight=5, drop=5),
     "time": Column("time", "", 6, align="right", style="muted"),
-    "lease": Column("lease", "lease", 5, drop=3),
-    "tried": Column("tried", "tried", 5, align="right", drop=4),
-    "error": Column("error", "last error", 14, weight=6, drop=6),
-    "worker": Column("worker", "worker", 8, weight=1, drop=5),
-    "owner": Column("owner", "worker", 8, weight=1, drop=5),  # of a dead one, where no history has the name
-    "priority": Column("priority", "prio", 5, align="right", style="muted", drop=4),
-    "size": Column("size", "size", 6, align="right", style="muted", drop=4),
-    "enqueued": Column("enqueued", "age", 6, align="right", style="muted", drop=4),
-    "body": Column("body", "body", 14, weight=5, drop=5),
+    "lease": Column("lease", "lease", 5, drop=4),
+    "tried": Column("tried", "tried", 5, align="right", drop=7),
+    "error": Column("error", "last error", 18, weight=6, drop=5),
+    "worker": Column("worker", "worker", 8, weight=1, drop=6, most=24),
+    "owner": Column("owner", "worker", 8, weight=1, drop=6, most=24),  # of a dead one, where no history has the name
+    "priority": Column("priority", "prio", 5, align="right", style="muted", drop=7),
+    "size": Column("size", "size", 6, align="right", style="muted", drop=7),
+    "enqueued": Column("enqueued", "age", 6, align="right", style="muted", drop=7),
+    "body": Column("body", "body", 14, weight=5, drop=6),
 }
+_FIRST_FIELD, _NEXT_FIELD = 1, 8  # drops: the field that tells the most goes last of all
 NAMES = ("id", *(name for name in _KNOWN if name != "owner"))
 _USUAL_OF: dict[State, tuple[str, ...]] = {
-    State.SCHEDULED: ("job", "time", "tried", "error"),
-    State.READY: ("job", "time", "tried", "error"),
-    State.RESERVED: ("job", "lease", "time", "tried", "worker"),
-    State.DONE: ("job", "time", "tried", "worker"),
-    State.DEAD: ("job", "owner", "time", "tried", "error"),
+    State.SCHEDULED: ("job", "fields", "time", "tried", "error"),
+    State.READY: ("job", "fields", "time", "tried", "error"),
+    State.RESERVED: ("job", "fields", "lease", "time", "tried", "worker"),
+    State.DONE: ("job", "fields", "time", "tried", "worker"),
+    State.DEAD: ("job", "fields", "owner", "time", "tried", "error"),
 }
 
 
@@ -60,92 +67,180 @@ def wanted(settings: Mapping[str, Sequence[str]], state: State) -> tuple[tuple[s
     return known, tuple(name for name in names if name not in known and name != "id")
 
 
-def told(jobs: Sequence[Job], tells: frozenset[str], now_ms: int) -> frozenset[str]:
-    """The names of columns in which there is something to say: what the system `tells`, and what these jobs have."""
-    known = frozenset("job" if name == "name" else name for name in tells)
+class Choice(NamedTuple):
+    """What was chosen for a place from a page of its jobs: `told` are the names of columns that have something in
+    them; `alike` are (name of a column, what every job has there), said once in the frame instead of in each row;
+    `name_cells` is what the longest name of a job needs.
+    """
+
+    told: frozenset[str] = _USUAL
+    body: preview.Preview = preview.Preview()
+    ids: preview.Ids = preview.Ids()
+    alike: tuple[tuple[str, str], ...] = ()
+    name_cells: int = 24
+
+    @property
+    def same(self) -> tuple[tuple[str, str], ...]:
+        """(name, value) of what all loaded jobs have in common, for the frame to say."""
+        return (*((_ALIKE[name], text) for name, text in self.alike), *((e.label, e.value) for e in self.body.same))
+
+
+_NOTHING = Choice()
+
+
+def choose(before: Choice, jobs: Sequence[Job], now_ms: int) -> Choice:
+    """What to show of these jobs: as before, as long as that tells them apart; a column that came stays."""
     if not jobs:
-        return known | _USUAL
+        return before
+    rows = [_shown(job) for job in jobs]
+    is_kept = preview.still_tells(before.body, rows)
+    is_anew = not is_kept and before.body.looked < preview.FEW_ROWS
+    made = preview.updated(before.body if is_kept else preview.choose(rows), rows)
+    ids = preview.choose_ids([job.id for job in jobs], preview.Ids() if is_anew else before.ids)
+    told = _told(jobs, now_ms) | (frozenset() if is_anew else before.told)
+    alike = _alike(jobs) if not made.is_empty else {}
+    if not is_anew:
+        alike = {name: text for name, text in before.alike if alike.get(name) == text}
+    longest = max(formats.cell_len(safe(job.name)) for job in jobs)
+    cells = max(longest, 4, 0 if is_anew else before.name_cells)
+    return Choice(told - alike.keys(), made, ids, tuple(alike.items()), cells)
+
+
+def _alike(jobs: Sequence[Job]) -> dict[str, str]:
+    """What stands in a column of all these jobs, where they are so many that this is no chance."""
+    if len(jobs) < preview.FEW_ROWS or any(job.problem for job in jobs):
+        return {}
+    found = {"job": {safe(job.name) for job in jobs}, "tried": {_tries(job) for job in jobs}}
+    return {name: text for name, texts in found.items() if len(texts) == 1 and (text := texts.pop())}
+
+
+def _shown(job: Job) -> preview.Shown:
+    """A job by its fields; those of a problem's are not read, its row says what is wrong."""
+    return preview.Shown(preview.read(_head(job)), (safe(job.id), job.name))
+
+
+def _told(jobs: Sequence[Job], now_ms: int) -> frozenset[str]:
+    """The names of columns in which these jobs have something to say."""
     has = {
-        "job": any(job.problem or job.name or _head(job) for job in jobs),
+        "job": any(job.problem or job.name for job in jobs),
+        "fields": any(_head(job) for job in jobs),
         "time": any(job.state is State.SCHEDULED or left_ms(job, now_ms) is not None for job in jobs),
         "lease": any(whole_lease(job) for job in jobs),
         "tried": any(job.attempts for job in jobs),
         "error": any(job.error for job in jobs),
         "worker": any(job.worker for job in jobs),
     }
-    return known | {name for name, is_there in has.items() if is_there}
+    return frozenset(name for name, is_there in has.items() if is_there)
 
 
-def shown(state: State, told: frozenset[str], chosen: tuple[str, ...] = ()) -> tuple[str, ...]:
+def shown(
+    state: State, told: frozenset[str], chosen: tuple[str, ...] = (), tells: frozenset[str] = frozenset()
+) -> tuple[str, ...]:
     """The names of the columns of a place: those that somebody chose, or the usual ones of its state that are told."""
+    told |= {"owner"} if "owner" in tells and "worker" in told else frozenset()
     return chosen or tuple(name for name in _USUAL_OF[state] if name in told)
 
 
-def columns(state: State, names: Sequence[str], id_cells: int, *, are_chosen: bool = False) -> tuple[Column, ...]:
+def columns(
+    state: State, names: Sequence[str], id_cells: int, choice: Choice = _NOTHING, *, are_chosen: bool = False
+) -> tuple[Column, ...]:
     """The columns of those names, with the id before them; of chosen ones the last go first where it is narrow."""
-    made = [_column(name, state) for name in names]
+    made = [column for name in names for column in _columns_of(name, state, choice)]
     if are_chosen:
         made = [column._replace(drop=number) for number, column in enumerate(made, 1)]
     has_more = any(column.weight for column in made)
-    return (Column("id", "id", id_cells, weight=0 if has_more else 1), *made)
+    open_ = [at for at, column in enumerate(made) if column.weight and column.align == "left"]
+    if open_ and all(made[at].most for at in open_):  # somebody takes what is left over: ages stand at the edge
+        made[open_[-1]] = made[open_[-1]]._replace(most=0)
+    cells = min(id_cells, max(choice.ids.cells, 2)) if choice.ids.cells else id_cells
+    title = "…id" if choice.ids.is_short and cells > 2 else "id"
+    is_told_apart = not are_chosen and any(column.drop == _FIRST_FIELD for column in made)
+    return (Column("id", title, cells, weight=0 if has_more else 1, drop=3 if is_told_apart else 0), *made)
 
 
-def _column(name: str, state: State) -> Column:
+def _columns_of(name: str, state: State, choice: Choice) -> list[Column]:
+    if name == "fields":
+        return _field_columns(choice.body)
     if name.startswith(_PATH):
-        return Column(name, safe(name.rpartition(".")[2]), 8, weight=2, drop=3)
+        return [Column(name, safe(name.rpartition(".")[2]), 8, weight=2, drop=3)]
     known = _KNOWN[name]
+    if name == "job":
+        return [known._replace(width=min(_NAME_CELLS, choice.name_cells), most=choice.name_cells)]
     if name != "time":
-        return known
+        return [known]
     narrow = state is State.RESERVED  # the bar of its lease stands beside it
-    return Column("time", _WHEN[state], 5 if narrow else 6, align="right", style="" if narrow else "muted")
+    return [Column("time", _WHEN[state], 5 if narrow else 6, align="right", style="" if narrow else "muted")]
 
 
-def row(job: Job, now_ms: int, id_cells: int, names: Sequence[str], gone_to: str | None = None) -> Row:
+def _field_columns(made: preview.Preview) -> list[Column]:
+    """A column for each field that most jobs have, and one for what else some of them have."""
+    columns = []
+    for field in made.columns:
+        cells = max(field.cells, min(formats.cell_len(field.label), _LABEL_CELLS))
+        drop = _FIRST_FIELD if not field.rank else _NEXT_FIELD + field.rank
+        side = "right" if field.is_number else "left"
+        title = field.label or _KNOWN["body"].title
+        columns.append(Column(_PATH + field.path, title, min(cells, _FIELD_CELLS), cells, side, drop=drop, most=cells))
+    if made.others:
+        drop = _KNOWN["fields"].drop if made.columns else _FIRST_FIELD
+        columns.append(_KNOWN["fields"]._replace(drop=drop))
+    return columns
+
+
+def row(
+    job: Job, now_ms: int, id_cells: int, names: Sequence[str], choice: Choice = _NOTHING, gone_to: str | None = None
+) -> Row:
     """The line of a job in these columns; `gone_to` is the place where one that left is now ("": nowhere)."""
-    has_more = any(name in ("job", "error", "body", "worker", "owner") or name.startswith(_PATH) for name in names)
-    cells: list[Cell] = [formats.job_id(job.id, id_cells if has_more else WHOLE_ID)]
-    cells += [_value(job, name) if name.startswith(_PATH) else _CELLS[name](job, now_ms) for name in names]
+    has_more = not choice.body.is_empty or any(name in _WIDE or name.startswith(_PATH) for name in names)
+    cells: list[Cell] = [formats.job_id(preview.short_id(job.id, choice.ids), id_cells if has_more else WHOLE_ID)]
+    starts: dict[str, int] = {}
+    for name in names:
+        starts[name] = len(cells)
+        if name == "fields":
+            cells += _field_cells(job, choice.body)
+        else:
+            cells.append(_value(job, name) if name.startswith(_PATH) else _CELLS[name](job, now_ms))
     if gone_to is None:
         return Row(job.id, tuple(cells))
-    if names:
-        cells[1 + names.index("job") if "job" in names else 1] = f"→{gone_to}" if gone_to else "gone"
+    if len(cells) > 1:
+        cells[starts.get("job", 1)] = f"→{gone_to}" if gone_to else "gone"
     return Row(job.id, tuple(cells), is_gone=True)
 
 
-def body_bytes(names: Sequence[str], tells: frozenset[str]) -> int:
+def _field_cells(job: Job, made: preview.Preview) -> list[Cell]:
+    body = preview.read(_head(job)) if made.columns or made.others else {}
+    cells: list[Cell] = [
+        field.show(value) if (value := body.get(field.path)) is not None else _absent(job) for field in made.columns
+    ]
+    return [*cells, preview.pairs(body, made.others)] if made.others else cells
+
+
+def _absent(job: Job) -> Piece:
+    """In place of a value: nothing stands there, or the body is too long to know."""
+    return Piece("…" if len(_head(job)) < job.body_bytes else formats.ZERO, "muted")
+
+
+def body_bytes(names: Sequence[str]) -> int:
     """How much of each body these columns need."""
     if any(name.startswith(_PATH) for name in names):
         return PATH_BYTES
-    return PREVIEW_BYTES if "body" in names or "name" not in tells else 0
+    return preview.HEAD_BYTES if "fields" in names or "body" in names else 0
 
 
 # -- cells -------------------------------------------------------------------------------------------------------------
 
 
 def _name(job: Job, _now_ms: int) -> Cell:
-    """Its kind; of a job that has none the beginning of its body."""
+    """Its kind, or what is wrong with its record."""
     if job.problem:
         return Piece(job.problem, "state-dead")
-    if job.name:
-        return safe(job.name)
-    head = _head(job)
-    return preview(head) if head else Piece(formats.ZERO, "muted")
+    return safe(job.name) if job.name else Piece(formats.ZERO, "muted")
 
 
 def _head(job: Job) -> bytes:
     """The beginning of its body, or else of what stands in the place; nothing where that is its id."""
     head = job.member if job.body is None else job.body
-    return head[:PREVIEW_BYTES] if head != job.id else b""
-
-
-def preview(head: bytes) -> str:
-    """The beginning of a body on one line."""
-    return _preview(head, secrets())
-
-
-@lru_cache(4096)
-def _preview(head: bytes, _secrets: object) -> str:
-    return " ".join(body_view(head).text.split())
+    return head if head != job.id else b""
 
 
 def left_ms(job: Job, now_ms: int) -> int | None:
@@ -180,9 +275,12 @@ def _lease(job: Job, now_ms: int) -> Cell:
 
 
 def _tried(job: Job, _now_ms: int) -> Cell:
-    if not job.attempts:
-        return Piece(formats.ZERO, "muted")
-    return f"{job.attempts}/{job.max_attempts}" if job.max_attempts else str(job.attempts)
+    return _tries(job) or Piece(formats.ZERO, "muted")
+
+
+def _tries(job: Job) -> str:
+    most = f"/{job.max_attempts}" if job.max_attempts else ""
+    return f"{job.attempts}{most}" if job.attempts else ""
 
 
 def _error(job: Job, _now_ms: int) -> Cell:
@@ -214,7 +312,7 @@ def _number(number: int) -> Cell:
 
 
 def _body(job: Job, _now_ms: int) -> Cell:
-    return preview(job.body[:PREVIEW_BYTES]) if job.body else Piece(formats.ZERO, "muted")
+    return preview.line(job.body) if job.body else Piece(formats.ZERO, "muted")
 
 
 _CELLS: dict[str, Callable[[Job, int], Cell]] = {
@@ -233,16 +331,14 @@ _CELLS: dict[str, Callable[[Job, int], Cell]] = {
 
 
 def _value(job: Job, name: str) -> Cell:
-    """What stands at a path in the body; `·` where nothing does, `…` where the body is too long to look into."""
-    if job.body is None or len(job.body) < job.body_bytes:
-        return Piece("…", "muted")
-    found = _found(job.body, name.removeprefix(_PATH), secrets())
-    return Piece(formats.ZERO, "muted") if found is None else found
+    """What stands at a path in the body; `·` where nothing does, `…` where that much of the body is not here."""
+    found = _found(job.body or b"", job.body_bytes, name.removeprefix(_PATH), secrets())
+    return _absent(job) if found is None else found
 
 
 @lru_cache(4096)
-def _found(body: bytes, path: str, _secrets: object) -> str | None:
-    value = decoded(body)
+def _found(body: bytes, size: int, path: str, _secrets: object) -> str | None:
+    value = fields.partial(body)
     for part in path.split("."):
         if isinstance(value, dict) and part in value:
             value = value[part]
@@ -254,5 +350,6 @@ def _found(body: bytes, path: str, _secrets: object) -> str | None:
             return MASK
     if isinstance(value, str):
         return safe(mask_text(value))
-    text = json.dumps(value, default=str, ensure_ascii=False)
-    return safe(mask_text(text))
+    if len(body) < size and isinstance(value, dict | list):
+        return None  # there may be more in it
+    return safe(mask_text(fields.as_json(value)))

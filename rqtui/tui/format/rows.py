@@ -11,13 +11,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeAlias
 
+from rqtui.text.elision import Fit
 from rqtui.text.pieces import Cell
 
 Id: TypeAlias = bytes | str
 
 
 class Column(NamedTuple):
-    """`width` cells wide; with a `weight`, that is the least, and it takes its share of what is left over.
+    """`width` cells wide; with a `weight`, that is the least, and it takes its share of what is left over, up to
+    `most` cells (0: any). A cell that is too long is cut by `fit`, without one at its end.
 
     Where there is too little room the columns with the greatest `drop` go first; those with 0 never go.
     """
@@ -29,6 +31,8 @@ class Column(NamedTuple):
     align: str = "left"
     style: str = ""
     drop: int = 0
+    most: int = 0
+    fit: Fit | None = None
 
 
 class Row(NamedTuple):
@@ -61,17 +65,28 @@ def arrange(columns: Sequence[Column], width: int, gap: int) -> tuple[Slot, ...]
         if not droppable:
             break
         shown.remove(max(droppable, key=lambda at: (columns[at].drop, at)))
-    extra = max(0, spare())
-    weight = sum(columns[at].weight for at in shown)
-    slots, used = [], 0
-    for at in shown:
-        column = columns[at]
-        share = 0
-        if column.weight:  # by the running sum, so that the last flexible column ends exactly at the edge
-            used += column.weight
-            share = extra * used // weight - extra * (used - column.weight) // weight
-        slots.append(Slot(at, column.width + share))
-    return tuple(slots)
+    extra, more = max(0, spare()), dict.fromkeys(shown, 0)
+    open_ = [at for at in shown if columns[at].weight]
+    while open_:
+        shares = _shares([columns[at].weight for at in open_], extra)
+        full = [at for at, share in zip(open_, shares, strict=True) if 0 < columns[at].most < columns[at].width + share]
+        if not full:
+            more.update(zip(open_, shares, strict=True))
+            break
+        for at in full:
+            more[at] = max(0, columns[at].most - columns[at].width)
+            extra -= more[at]
+        open_ = [at for at in open_ if at not in full]
+    return tuple(Slot(at, columns[at].width + more[at]) for at in shown)
+
+
+def _shares(weights: Sequence[int], extra: int) -> list[int]:
+    """`extra` by weight: by the running sum, so that the last one ends exactly at the edge."""
+    shares, used, whole = [], 0, sum(weights)
+    for weight in weights:
+        used += weight
+        shares.append(extra * used // whole - extra * (used - weight) // whole)
+    return shares
 
 
 @dataclass(frozen=True, slots=True)

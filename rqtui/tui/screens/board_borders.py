@@ -89,7 +89,14 @@ def below(pane: Pane, queue: Queue | None, *, is_current: bool, is_frozen: bool)
     if total and is_current:
         first, last = pane.in_sight
         words.append(Piece(f"{first + 1}-{min(last, total)} of {formats.count(total, width=12)}", "muted"))
+    words += same(pane)
     return _fitting(words, pane.size.width - 4)
+
+
+def same(pane: Pane) -> list[Piece]:
+    """`all have queue=orders, attempts=1/5`: what no row says."""
+    pairs = ", ".join(f"{name}={value}" for name, value in pane.same)
+    return [Piece(f"all have {pairs}", "muted")] if pairs and pane.rows else []
 
 
 def _fitting(words: Sequence[Piece], room: int) -> list[Piece]:

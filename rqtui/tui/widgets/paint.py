@@ -16,6 +16,7 @@ from textual.cache import LRUCache
 from textual.strip import Strip
 
 from rqtui.text import formats
+from rqtui.text.elision import Fit
 from rqtui.text.pieces import Cell, Piece, pieces_of
 from rqtui.text.sanitise import safe
 from rqtui.tui.format.rows import Column, Row, Slot, arrange
@@ -119,7 +120,7 @@ class Painter:
             column = self.columns[slot.column]
             cell = row.cells[slot.column] if slot.column < len(row.cells) else ""
             pieces.append(Piece(" " * _gap(line.width) if x > GUTTER else ""))
-            for text, style in self._fit(cell, slot.width, column.align):
+            for text, style in self._fit(cell, slot.width, column.align, column.fit):
                 pieces.append(Piece(text, quiet or style or column.style or usual))
         return self._strip(pieces, ground, line.width)
 
@@ -139,7 +140,7 @@ class Painter:
         cursor = Piece(self.glyphs.cursor, line.cursor) if line.cursor else Piece(" ")
         return [cursor, Piece(line.mark or " ", line.mark_style)]
 
-    def _fit(self, cell: Cell, width: int, align: str) -> list[Piece]:
+    def _fit(self, cell: Cell, width: int, align: str, fit: Fit | None = None) -> list[Piece]:
         """The cell in exactly `width` cells, and nothing in it that a terminal obeys."""
         # Callers make text safe; this is the last line of defence, free for plain text.
         pieces = [Piece(safe(text, self.ascii_only), style) for text, style in pieces_of(cell)]
@@ -147,6 +148,11 @@ class Painter:
         if spare >= 0:
             pad = Piece(" " * spare)
             return [pad, *pieces] if align == "right" else [*pieces, pad]
+        if fit is not None and pieces:  # what stands before the last piece is a sign, or an indent
+            *before, (text, style) = pieces
+            room = width - sum(formats.cell_len(piece.text) for piece in before)
+            if room > 0:
+                return self._fit((*before, Piece(fit(text, room), style)), width, align)
         fitted: list[Piece] = []
         room = width
         for text, style in pieces:

@@ -53,15 +53,15 @@ class Pane(Table):
     ) -> None:
         """`late_at`: the key of the pane with the expired ones of this state, when that is another; `chosen`: the
         columns that somebody wants instead of the usual ones."""
-        self._told = columns.told((), tells, 0)
+        self._choice = columns.Choice()
         self._chosen = chosen
+        self.tells = tells
         self._id_cells = columns.LONG_ID
         self.place = place
         super().__init__(self._columns(), empty=empty, id=f"pane-{place.name}", ascii_only=ascii_only)
-        self.ref, self.tells, self.late_at = ref, tells, late_at
+        self.ref, self.late_at = ref, late_at
         self.says_empty = empty
         self.is_queue_gone = False
-        self._has_shown = False
         self.offset_wanted = 0
         self.limit_wanted = 0
         self.whole_place = False
@@ -77,10 +77,11 @@ class Pane(Table):
     # -- columns ------------------------------------------------------------------------------------------------------
 
     def _names(self) -> tuple[str, ...]:
-        return columns.shown(self.place.state, self._told, self._chosen)
+        return columns.shown(self.place.state, self._choice.told, self._chosen, self.tells)
 
     def _columns(self) -> tuple[Column, ...]:
-        return columns.columns(self.place.state, self._names(), self._id_cells, are_chosen=bool(self._chosen))
+        chosen = bool(self._chosen)
+        return columns.columns(self.place.state, self._names(), self._id_cells, self._choice, are_chosen=chosen)
 
     def set_id_cells(self, cells: int) -> None:
         """How much of an id is shown; the next page has it."""
@@ -89,14 +90,15 @@ class Pane(Table):
             self.set_columns(self._columns())
 
     def _learn(self, seen: Sequence[Job], now_ms: int) -> None:
-        """Columns that no job has anything for go with the first page of jobs; what later ones have comes back."""
-        if not seen:
-            return
-        told = columns.told(seen, self.tells, now_ms) | (self._told if self._has_shown else frozenset())
-        self._has_shown = True
-        if told != self._told:
-            self._told = told
-            self.set_columns(self._columns())
+        """What tells these jobs apart is chosen from the first page, and kept while it does."""
+        self._choice = columns.choose(self._choice, seen, now_ms)
+        if (made := self._columns()) != self.painter.columns:
+            self.set_columns(made)
+
+    @property
+    def same(self) -> tuple[tuple[str, str], ...]:
+        """(name, value) of what all loaded jobs have in common and no row shows, for the frame to say."""
+        return self._choice.same
 
     # -- what it asks for ---------------------------------------------------------------------------------------------
 
@@ -111,7 +113,7 @@ class Pane(Table):
 
     def body_bytes(self) -> int:
         """How much of each body its columns need."""
-        return columns.body_bytes(self._names(), self.tells)
+        return columns.body_bytes(self._names())
 
     def filter_bytes(self) -> int:
         """How much of each body its filter reads."""
@@ -161,10 +163,10 @@ class Pane(Table):
         accepts = self.accepts
         jobs = page.jobs if accepts is None else tuple(job for job in page.jobs if accepts(job))
         total = page.total if accepts is None else len(jobs)
+        self._learn(jobs or page.jobs, now_ms)
         gone = self._gone_rows(leaving or {}, now_ms)
         self._keep(jobs)
         self.empty = page.error or self._emptiness()
-        self._learn(page.jobs, now_ms)
         rows = self._rows(jobs, now_ms)
         shown = _with_leaving(rows, gone, self.rows)
         self.update(shown, total + len(shown) - len(rows), page.offset)
@@ -201,13 +203,13 @@ class Pane(Table):
         self.jobs.update((job.id, job) for job in jobs)
 
     def _rows(self, jobs: Sequence[Job], now_ms: int, left: Mapping[bytes, str] | None = None) -> list[Row]:
-        names, left = self._names(), left or {}
-        return [columns.row(job, now_ms, self._id_cells, names, left.get(job.id)) for job in jobs]
+        names, left, choice = self._names(), left or {}, self._choice
+        return [columns.row(job, now_ms, self._id_cells, names, choice, left.get(job.id)) for job in jobs]
 
     def _gone_rows(self, leaving: Mapping[Id, str], now_ms: int) -> dict[Id, Row]:
         known = {id: self.jobs[id] for id in leaving if isinstance(id, bytes) and id in self.jobs}
-        names = self._names()
-        return {id: columns.row(job, now_ms, self._id_cells, names, leaving[id]) for id, job in known.items()}
+        names, choice = self._names(), self._choice
+        return {id: columns.row(job, now_ms, self._id_cells, names, choice, leaving[id]) for id, job in known.items()}
 
     def _emptiness(self) -> str:
         if self.is_queue_gone:
@@ -230,6 +232,7 @@ class Pane(Table):
         self.expression, self.accepts, self.found, self.whole_place = expression, accepts, None, False
         self.tints_arrivals = not expression
         self.offset_wanted, self.limit_wanted = max(0, at - self.size.height), 0
+        self._choice = columns.Choice()
         self.another_list(0 if expression else at)
 
     def _stands_at(self) -> int:
