@@ -1,8 +1,9 @@
 """The fields of a body by their paths (`customer.email`), read from its first bytes alone.
 
 A page of jobs has only the beginning of each body, so half a document of JSON or MessagePack is read as far as it
-goes; a pickle when it is whole, any of them also out of zlib. JSON in a string of JSON (an envelope), also in base64, is looked into. Values that `body.is_secret` hides are
-masked here already, so nobody who compares or shows fields can leak one. Pure.
+goes; a pickle when it is whole, any of them also out of zlib. JSON in a string of JSON (an envelope), also in base64,
+is looked into. Values that `body.is_secret` hides are masked here already, so nobody who compares or shows fields can
+leak one. Pure.
 """
 
 from __future__ import annotations

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import pickle
+import random
+import zlib
 
 import msgpack
 import pytest
@@ -107,3 +110,12 @@ def test_every_beginning_of_every_body_is_read_without_an_error(value: dict[str,
 @given(st.binary(max_size=200))
 def test_bytes_of_any_kind_are_read_without_an_error(body: bytes) -> None:
     assert all(isinstance(shown, str) for shown in fields(body).values())
+
+
+def test_a_pickle_and_what_is_in_zlib_are_read_but_never_loaded() -> None:
+    call = {"func": "mail.send", "args": [7, "ada"], "password": "x"}
+    seen = {"func": "mail.send", "args.0": "7", "args.1": "ada", "password": MASK}
+    assert fields(pickle.dumps(call)) == fields(zlib.compress(pickle.dumps(call))) == seen
+    packed = zlib.compress(dumped({**call, "note": random.Random(1).randbytes(3000).hex()}))
+    assert fields(packed[:500])["func"] == "mail.send"
+    assert fields(pickle.dumps({"a": 1})[:-1]) == {}

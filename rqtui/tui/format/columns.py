@@ -26,6 +26,7 @@ _PATH = "body."
 _USUAL = frozenset({"job", "fields", "time", "lease"})  # columns that are there until jobs show that they are empty
 _ALIKE = {"job": "job", "tried": "attempts"}  # columns that give their room away where all jobs have the same there
 _WIDE = ("job", "error", "body", "worker", "owner")  # columns that take what room there is
+_SHORT_ID = "…id"  # the title of ids without what they share
 _NAME_CELLS = 10  # of the name of a job, where it is narrow
 _LABEL_CELLS, _FIELD_CELLS = 12, 12  # of a field: that its name is worth, and that are enough where it is narrow
 _WHEN = {
@@ -98,17 +99,19 @@ def choose(before: Choice, jobs: Sequence[Job], now_ms: int) -> Choice:
     made = preview.updated(before.body if is_kept else preview.choose(rows), rows)
     ids = preview.choose_ids([job.id for job in jobs], preview.Ids() if is_anew else before.ids)
     told = _told(jobs, now_ms) | (frozenset() if is_anew else before.told)
-    alike = _alike(jobs) if not made.is_empty else {}
+    alike = _alike(jobs)
     if not is_anew:
         alike = {name: text for name, text in before.alike if alike.get(name) == text}
+    elif len(jobs) < preview.FEW_ROWS or made.is_empty:  # it may be chance, or all that there is to show
+        alike = {}
     longest = max(formats.cell_len(safe(job.name)) for job in jobs)
     cells = max(longest, 4, 0 if is_anew else before.name_cells)
     return Choice(told - alike.keys(), made, ids, tuple(alike.items()), cells)
 
 
 def _alike(jobs: Sequence[Job]) -> dict[str, str]:
-    """What stands in a column of all these jobs, where they are so many that this is no chance."""
-    if len(jobs) < preview.FEW_ROWS or any(job.problem for job in jobs):
+    """What stands in a column of all these jobs."""
+    if any(job.problem for job in jobs):
         return {}
     found = {"job": {safe(job.name) for job in jobs}, "tried": {_tries(job) for job in jobs}}
     return {name: text for name, texts in found.items() if len(texts) == 1 and (text := texts.pop())}
@@ -152,8 +155,8 @@ def columns(
     open_ = [at for at, column in enumerate(made) if column.weight and column.align == "left"]
     if open_ and all(made[at].most for at in open_):  # somebody takes what is left over: ages stand at the edge
         made[open_[-1]] = made[open_[-1]]._replace(most=0)
-    cells = min(id_cells, max(choice.ids.cells, 2)) if choice.ids.cells else id_cells
-    title = "…id" if choice.ids.is_short and cells > 2 else "id"
+    cells = min(id_cells, max(choice.ids.cells, len(_SHORT_ID))) if choice.ids.cells else id_cells
+    title = _SHORT_ID if choice.ids.is_short else "id"
     is_told_apart = not are_chosen and any(column.drop == _FIRST_FIELD for column in made)
     return (Column("id", title, cells, weight=0 if has_more else 1, drop=3 if is_told_apart else 0), *made)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 
 import msgpack
 import pytest
@@ -19,6 +20,7 @@ from rqtui.text.body import MASK, also_mask, body_view, is_secret
 from rqtui.text.pieces import pieces_of
 from rqtui.tui.app import Cockpit
 from rqtui.tui.format import columns
+from rqtui.tui.format.rows import arrange
 from rqtui.tui.screens.board import Board
 
 BODY = {"user": {"id": 7, "tags": ["new", "eu"], "password": "hunter2"}, "note": "x\x1b[31m"}
@@ -63,9 +65,92 @@ def test_values_of_bodies_are_masked_and_harmless() -> None:
     ]
 
 
-def test_of_a_body_that_is_cut_off_no_value_is_claimed() -> None:
-    assert texts(job(b'{"a": 1, "b', body_bytes=4_000), "body.a") == ["…"]
+def test_of_a_body_that_is_cut_off_only_what_is_whole_is_claimed() -> None:
+    cut = job(b'{"a": 1, "to": "ada@exa', body_bytes=4_000)
+    assert texts(cut, "body.a", "body.to", "body.b") == ["1", "ada@exa…", "…"]
+    assert texts(job(b'{"a": {"b": 1, "c": 2', body_bytes=4_000), "body.a", "body.a.b") == ["…", "1"]
     assert texts(job(b"\xff\x00"), "body.a") == [formats.ZERO]
+
+
+# ── what tells the jobs of a page apart ──────────────────────────────────────────────────────────────────────
+
+
+def page(number: int, **more: object) -> list[Job]:
+    """Dead orders, as they come out of a place."""
+    made = []
+    for at in range(number):
+        body = {"id": f"{at * 7919:024x}", "queue": "orders", "order": 300_100 + at, "to": f"c{at}@shop.example"}
+        known = {"name": "charge" if at % 2 else "notify", "attempts": 5, "max_attempts": 5, **more}
+        made.append(replace(job(json.dumps(body).encode(), **known), id=b"order-%d" % at, state=State.DEAD))
+    return made
+
+
+def heads(state: State, choice: columns.Choice, width: int) -> list[str]:
+    """The titles of the columns that a pane of this width shows."""
+    made = columns.columns(state, columns.shown(state, choice.told), columns.LONG_ID, choice)
+    return [made[slot.column].title for slot in arrange(made, width, 2)]
+
+
+def test_a_wide_place_has_a_column_per_field_and_a_narrow_one_the_job_and_what_tells_the_most() -> None:
+    choice = columns.choose(columns.Choice(), page(20, error="CardDeclined: 51"), 0)
+    assert heads(State.DEAD, choice, 120) == ["…id", "job", "order", "to", "died", "last error"]
+    assert heads(State.DEAD, choice, 50) == ["…id", "job", "order", "died", "last error"]
+    assert heads(State.DEAD, choice, 28) == ["job", "order", "died"]
+    assert heads(State.DEAD, choice, 18) == ["order", "died"]
+
+
+def test_what_all_jobs_have_is_said_by_the_frame_and_by_no_row() -> None:
+    choice = columns.choose(columns.Choice(), page(20, name="charge"), 0)
+    assert choice.same == (("job", "charge"), ("attempts", "5/5"), ("queue", "orders"))
+    assert heads(State.DEAD, choice, 120) == ["…id", "order", "to", "died"]
+    few = columns.choose(columns.Choice(), page(3, name="charge"), 0)
+    assert few.same == (("queue", "orders"),) and "job" in few.told
+
+
+def test_a_column_that_is_empty_in_all_rows_gives_its_room_away_and_one_that_came_stays() -> None:
+    fresh = page(20, attempts=0)
+    choice = columns.choose(columns.Choice(), fresh, 0)
+    assert {"tried", "error", "worker"}.isdisjoint(choice.told)
+    failed = columns.choose(choice, [*fresh[1:], replace(fresh[0], attempts=1, error="E")], 0)
+    assert {"tried", "error"} <= failed.told
+    assert columns.choose(failed, fresh, 0).told == failed.told
+
+
+def test_columns_stand_still_from_page_to_page_and_change_when_they_tell_nothing() -> None:
+    jobs = page(60)
+    choice = columns.choose(columns.Choice(), jobs[:40], 0)
+    names = columns.shown(State.DEAD, choice.told)
+    before = columns.columns(State.DEAD, names, 16, choice)
+    for part in (jobs[20:], jobs[30:31], jobs[:40]):
+        choice = columns.choose(choice, part, 0)
+        assert columns.columns(State.DEAD, columns.shown(State.DEAD, choice.told), 16, choice) == before
+    mails = [replace(each, body=b'{"mail": "m%d"}' % at) for at, each in enumerate(jobs)]
+    other = columns.choose(choice, mails, 0)
+    assert [field.path for field in other.body.columns] == ["mail"]
+
+
+def test_a_name_that_is_said_once_comes_back_with_the_first_job_of_another_name() -> None:
+    jobs = page(20, name="charge")
+    choice = columns.choose(columns.Choice(), jobs, 0)
+    assert "job" not in choice.told
+    mixed = columns.choose(choice, [*jobs[1:], replace(jobs[0], name="notify")], 0)
+    assert "job" in mixed.told and ("job", "charge") not in mixed.same
+
+
+def test_secrets_do_not_tell_jobs_apart() -> None:
+    jobs = [job(json.dumps({"token": f"t{n}", "n": n}).encode()) for n in range(20)]
+    choice = columns.choose(columns.Choice(), jobs, 0)
+    row = columns.row(jobs[3], 0, 16, ("fields",), choice)
+    assert [str(cell) for cell in row.cells[1:]] == ["3"]
+
+
+def test_a_body_that_was_too_long_to_fetch_is_no_empty_one() -> None:
+    jobs = page(20)
+    choice = columns.choose(columns.Choice(), jobs, 0)
+    long = columns.row(
+        replace(jobs[0], body=None, member=jobs[0].id, body_bytes=30_000_000), 0, 16, ("fields",), choice
+    )
+    assert {pieces_of(cell)[0].text for cell in long.cells[1:]} == {"…"}
 
 
 def test_the_settings_name_columns_by_state_or_for_all_boards_and_others_are_told() -> None:
