@@ -19,7 +19,10 @@ from rqtui.text.body import MASK, BodyView, also_mask, body_view, is_secret, mas
 from rqtui.text.sanitise import safe, safe_lines, shown_id
 
 __all__ = [
+    "ABOUT",
     "MASK",
+    "NOT_YET",
+    "UNKNOWN",
     "ZERO",
     "BodyView",
     "age",
@@ -52,7 +55,10 @@ __all__ = [
 
 S = TypeVar("S")
 
-ZERO = "·"
+ZERO = "·"  # counted, and none
+UNKNOWN = "—"  # nobody can know: the system keeps no such thing
+NOT_YET = "…"  # not looked yet
+ABOUT = "~"  # before a number that was sampled
 _SPARKS = ("▁▂▃▄▅▆▇", ".,:;+*#")  # no full cell: lines one below the other would run together
 _LINE, _HALF_LINE = "━", "╸"
 _DAY_S = 86_400
@@ -154,7 +160,7 @@ def short_count(number: float, exact: bool = True) -> str:
     if not number:
         return ZERO
     sign = "-" if number < 0 else ""
-    about = "" if exact else "~"
+    about = "" if exact else ABOUT
     return about + sign + _three_digits(abs(number), ("", "k", "M", "G", "T", "P"), 1000)
 
 

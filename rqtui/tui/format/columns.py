@@ -258,8 +258,9 @@ def left_ms(job: Job, now_ms: int) -> int | None:
 
 def _time(job: Job, now_ms: int) -> Cell:
     ms = left_ms(job, now_ms)
-    is_late = ms is not None and ms < 0
-    return Piece(formats.age(ms), "state-dead" if is_late else "muted")
+    if ms is None:
+        return Piece(formats.UNKNOWN, "muted")
+    return Piece(formats.age(ms), "state-dead" if ms < 0 else "muted")
 
 
 def whole_lease(job: Job) -> int:

@@ -1,7 +1,8 @@
 """Groups of queues by the beginning of their names: `mail:eu` and `mail:us` are the group `mail:`.
 
-Pure. A group's sum is a `Queue` of its own, so that whatever can be said of a queue can be said of a group: counts,
-rates and workers added, the oldest age, the worst verdict with the name of the queue that has it.
+Groups nest: within `acme.` there may be `acme.eu.`, and a level that all members share is no level of its own. A
+group's sum is a `Queue` of its own, so that whatever can be said of a queue can be said of a group: counts, rates and
+workers added, the oldest age, the worst verdict with the name of the queue that has it. Pure.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from rqtui.model import Count, Queue, Rate, Ref, State, Verdict
+from rqtui.text import elision
 
 _PREFIX = re.compile(r"[^:./]+[:./](?=.)")
 _WORST = {"ok": 0, "unknown": 1, "warning": 2, "critical": 3}
@@ -35,18 +37,38 @@ class Group(NamedTuple):
         return systems.pop() if len(systems) == 1 else f"{len(systems)} systems"
 
 
-def prefix(name: str) -> str:
-    """The beginning of a queue's name, with the sign that ends it; empty where there is none."""
-    found = _PREFIX.match(name)
-    return found[0] if found else ""
+def prefix(name: str, within: str = "") -> str:
+    """The beginning of a queue's name, with the first sign behind `within` that ends it; empty where there is none."""
+    found = _PREFIX.match(name, len(within))
+    return name[: found.end()] if found else ""
 
 
-def grouped(refs: Sequence[Ref]) -> list[Group]:
-    """The queues in groups of two or more, and those that stand alone, each in the place of its first."""
+def grouped(refs: Sequence[Ref], within: str = "") -> list[Group]:
+    """The queues in groups of two or more, and those that stand alone, each in the place of its first.
+
+    All their names begin with `within`; a group goes as deep as its members share a beginning.
+    """
     found: dict[str, list[Ref]] = {}
     for ref in refs:
-        found.setdefault(prefix(ref.queue) or str(ref), []).append(ref)
-    return [Group(name if len(these) > 1 else "", tuple(these)) for name, these in found.items()]
+        found.setdefault(prefix(ref.queue, within) or str(ref), []).append(ref)
+    made = []
+    for name, these in found.items():
+        shared = elision.shared_beginning({ref.queue for ref in these}) if len(these) > 1 else ""
+        made.append(Group(max(name, shared, key=len) if len(these) > 1 else "", tuple(these)))
+    return made
+
+
+def depth(refs: Sequence[Ref], within: str = "") -> int:
+    """How many levels of groups there are."""
+    return max((1 + depth(each.refs, each.prefix) for each in grouped(refs, within) if each.prefix), default=0)
+
+
+def prefixes(refs: Sequence[Ref], within: str, levels: int) -> set[str]:
+    """The beginnings of all groups on the first `levels` levels."""
+    if levels < 1:
+        return set()
+    found = [each for each in grouped(refs, within) if each.prefix]
+    return {each.prefix for each in found}.union(*(prefixes(each.refs, each.prefix, levels - 1) for each in found))
 
 
 def total(group: Group, queues: Sequence[Queue]) -> Queue | None:

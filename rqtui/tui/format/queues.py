@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from rqtui.model import Queue, Rate, Ref, State
-from rqtui.text import formats
+from rqtui.text import elision, formats
 from rqtui.text.pieces import Cell, Piece
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
@@ -22,6 +22,8 @@ SORTS = ("worst first", "name", "ready", "dead", "oldest", "out")
 SHARE, BAR, LONG_BAR = 12, 30, 44  # cells: a thin line, and bars with the counts in them
 SPARK, SHORT_SPARK = 10, 5
 NAME, SHORT_NAME = 15, 9  # cells that a queue's name has at least
+LONG_NAME, NARROW_LONG_NAME = 28, 20  # cells of a long one, before other columns give their room away
+WHOLE_NAME = 24  # cells; where all names are longer together, what all of them begin with is left out
 NARROW = 110  # cells of a terminal; below it numbers are short, so that the verdict can be read
 _BARS = ((220, LONG_BAR), (176, BAR))  # from how many cells of a terminal on there is room for which
 _SYSTEM = 14  # cells that the column of systems takes; without it there is room for other things
@@ -32,12 +34,15 @@ _DROP = {State.SCHEDULED: 3, State.READY: 0, State.RESERVED: 2, State.DONE: 8, S
 
 
 class Shape(NamedTuple):
-    """What decides about the columns: short numbers, one system for all, how wide the bar of states is and a name."""
+    """What decides about the columns: short numbers, one system for all, how wide the bar of states is, and a name: at
+    least `name` cells, and `most` for the longest."""
 
     is_narrow: bool = False
     is_one_system: bool = False
     bar: int = SHARE
     name: int = NAME
+    most: int = NAME
+    labels: frozenset[str] = frozenset()  # the names, to tell them apart where they are cut
 
 
 class Since(NamedTuple):
@@ -47,13 +52,14 @@ class Since(NamedTuple):
     went: int = 0
 
 
-def shape(width: int, refs: Collection[Ref], indent: int = 0) -> Shape:
-    """The columns for a terminal of `width` cells and these queues, whose names stand `indent` cells in."""
+def shape(width: int, refs: Collection[Ref], labels: frozenset[str], indent: int = 0) -> Shape:
+    """The columns for a terminal of `width` cells and these queues, whose `labels` stand `indent` cells in at most."""
     is_one = len({ref.layout for ref in refs}) < 2
     room = width + (_SYSTEM if is_one else 0)
     bar = next((bar for least, bar in _BARS if room >= least), SHARE)
-    longest = max((len(ref.queue) for ref in refs), default=0) + indent
-    return Shape(width < NARROW, is_one, bar, max(SHORT_NAME, min(longest, NAME)))
+    most = max((formats.cell_len(label) for label in labels), default=0) + indent
+    least = max(SHORT_NAME, min(most, NARROW_LONG_NAME)) if width < NARROW else max(NAME, min(most, LONG_NAME))
+    return Shape(width < NARROW, is_one, bar, least, max(most, least), labels)
 
 
 def columns(shape: Shape) -> tuple[Column, ...]:
@@ -70,7 +76,9 @@ def columns(shape: Shape) -> tuple[Column, ...]:
     )
     drops = _NARROW_DROPS if shape.is_narrow else _WIDE_DROPS
     return (
-        Column("queue", "queue", shape.name if shape.is_narrow else NAME, weight=2, style="strong"),
+        Column(
+            "queue", "queue", shape.name, weight=5, style="strong", most=shape.most, fit=elision.among(shape.labels)
+        ),
         *(() if shape.is_one_system else (Column("layout", "system", 12, drop=9, style="muted"),)),
         *numbers,
         Column("share", "states" if shape.bar > SHARE else "share", shape.bar, drop=drops["share"]),
@@ -78,7 +86,7 @@ def columns(shape: Shape) -> tuple[Column, ...]:
         Column("spark", "trend", _spark(shape), drop=drops["spark"], style="muted"),
         Column("oldest", "oldest", 6, align="right", drop=drops["oldest"], style="muted"),
         Column("workers", *(("wrk", 3) if shape.is_narrow else ("workers", 7)), align="right", drop=drops["workers"]),
-        Column("verdict", "verdict", 28 - shape.name if shape.is_narrow else 24, weight=5),
+        Column("verdict", "verdict", max(13, 28 - shape.name) if shape.is_narrow else 24, weight=5),
     )
 
 
@@ -92,16 +100,15 @@ def line(
     """The line of a queue, or of a group of them as if it were one; `since`: what changed while the rows stand."""
     named = (label,) if shape.is_one_system else (label, system)
     if queue is None:
-        blank = [""] * (len(State) + 5)
-        return Row(id, (*named, *blank, Piece("not counted yet", "muted")))
-    known = rate or Rate()
+        unseen = [Piece(formats.NOT_YET, "muted")] * (len(State) + 5)
+        return Row(id, (*named, *unseen, Piece("not counted yet", "muted")))
     cells: tuple[Cell, ...] = (
         *named,
         *(_count(queue, state, 5 if shape.is_narrow else 7) for state in State),
         _states(queue, shape.bar),
-        Piece(formats.rate(known.out_s), "muted" if not known.out_s else ""),
-        formats.sparkline(known.history[-_spark(shape) :], _spark(shape)) if any(known.history) else "",
-        formats.age(queue.oldest_ready_ms),
+        _rate(queue, rate),
+        formats.sparkline(rate.history[-_spark(shape) :], _spark(shape)) if rate and any(rate.history) else "",
+        _oldest(queue),
         _workers(queue),
         (*changes(since), *verdict(queue)),
     )
@@ -162,15 +169,39 @@ def sort_key(sort: str, name: str, queue: Queue | None, rate: Rate | None = None
 def _count(queue: Queue, state: State, width: int) -> Cell:
     counts = [count for count in queue.counts if count.state is state]
     if not counts:
-        return Piece("", "muted")
+        return Piece(formats.UNKNOWN, "muted")
     number = sum(count.count for count in counts)
     text = formats.count(number, all(count.exact for count in counts), width)
     return Piece(text, f"state-{state}" if number else "muted")
 
 
+def _rate(queue: Queue, rate: Rate | None) -> Cell:
+    if rate is None:
+        return Piece(formats.NOT_YET, "muted")  # a rate needs two looks
+    if not rate.out_s:
+        return Piece(formats.ZERO if "out" in queue.counters else formats.UNKNOWN, "muted")
+    return formats.rate(rate.out_s)
+
+
+def _oldest(queue: Queue) -> Cell:
+    if queue.oldest_ready_ms is None and queue.count_in(State.READY):
+        return Piece(formats.UNKNOWN, "muted")
+    return formats.age(queue.oldest_ready_ms)
+
+
+def legend(queues: Collection[Queue], *, is_all: bool) -> str:
+    """What the signs in the rows mean, where there are others than that of none; not `is_all`: some are not counted."""
+    has_gaps = any(len({count.state for count in queue.counts}) < len(State) for queue in queues)
+    is_sampled = any(not count.exact for queue in queues for count in queue.counts)
+    words = [f"{formats.UNKNOWN} the system keeps no such thing"] if has_gaps else []
+    words += [f"{formats.ABOUT} sampled"] if is_sampled else []
+    words += [] if is_all else [f"{formats.NOT_YET} not counted yet"]
+    return "     ".join([f"{formats.ZERO} none", *words]) if words else ""
+
+
 def _workers(queue: Queue) -> Cell:
     if queue.workers is None:
-        return Piece("", "muted")
+        return Piece(formats.UNKNOWN, "muted")
     return Piece(str(queue.workers) if queue.workers else formats.ZERO, "" if queue.workers else "muted")
 
 

@@ -57,8 +57,10 @@ def _places(panes: Sequence[Pane], current: Pane, queue: Queue | None, *, is_sho
 
 
 def _count(queue: Queue | None, place: Place, width: int = 8) -> str:
-    counted = next((c for c in queue.counts if c.place == place.name), None) if queue else None
-    return formats.count(counted.count, counted.exact, width) if counted else formats.ZERO
+    if queue is None:
+        return formats.NOT_YET
+    counted = next((c for c in queue.counts if c.place == place.name), None)
+    return formats.count(counted.count, counted.exact, width) if counted else formats.UNKNOWN
 
 
 def _filter(pane: Pane, room: int) -> list[Piece]:

@@ -13,7 +13,7 @@ from textual.widgets import Static
 
 from rqtui.errors import UsageError
 from rqtui.model import Focus, Queue, Rate, Ref, Snapshot, State
-from rqtui.text import formats
+from rqtui.text import elision, formats
 from rqtui.text.pieces import Piece
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
@@ -33,7 +33,7 @@ AT_ONCE = 100  # queues counted per tick; of more, those in sight and some of th
 IN_TURN = 50  # a thousand queues: each counted anew within 40 s, for half a percent of a core
 WITH_HAPPENED = 30  # rows of a terminal
 HAPPENED = 5  # lines of it
-INDENT = 4  # cells, of the queues of a group
+INDENT = 2  # cells, of each level of groups
 EMPTY = "no queues yet: N enqueues a job, or point rqtui at another Redis"
 NO_MATCH = "no queue matches the filter: / changes it, Esc in it clears it"
 
@@ -54,12 +54,18 @@ class Overview(View):
         super().__init__()
         self.sort = queues.SORTS[0]
         self._terms: tuple[Term, ...] = ()  # of the filter that holds
-        self._is_grouped = False
+        self._levels = 0  # of groups that were asked for; 0: none
         self._unfolded: set[str] = set()
+        self._left_out = ""  # what all names begin with, where they are long
+        self._is_long = False
+        self._named_of: list[Ref] = []  # the queues that this was told of
         self._known: dict[Ref, Queue] = {}
         self._rates: dict[Ref, Rate] = {}
         self._rate = Rate()  # of all together, summed once per picture: the second line is asked for each second
-        self._shown: list[Group] = []  # in their order; a queue that stands alone is a group without a prefix
+        self._found = 0  # queues that fit the filter
+        self._within: dict[str, str] = {}  # by id of a row: the beginning of the group that it stands in
+        self._depths: dict[str, int] = {}
+        self._labels: frozenset[str] = frozenset()
         self._keys: dict[Ref, tuple[object, ...]] = {}
         self._by_id: dict[str, Ref | Group] = {}
         self._rows: dict[str, tuple[object, Row]] = {}
@@ -94,7 +100,8 @@ class Overview(View):
 
     def _arrange(self) -> None:
         width, height = self.app.size
-        shape = queues.shape(width, self.session.refs, INDENT if self._is_grouped else 0)
+        indent = INDENT * (1 + max(self._depths.values(), default=0)) if self._levels else 0
+        shape = queues.shape(width, self.session.refs, self._labels, indent)
         if shape != self._shape:
             self._shape = shape
             self._table.set_columns(queues.columns(shape))
@@ -141,7 +148,7 @@ class Overview(View):
 
     def _is_out_of_order(self, refs: list[Ref], counted: Collection[Ref]) -> bool:
         """Whether what was counted may stand elsewhere now: to sort a thousand queues takes as long as to count 50."""
-        is_simple = not self._is_grouped and not self._terms and len(refs) == len(self._keys)
+        is_simple = not self._levels and not self._terms and len(refs) == len(self._keys)
         return not is_simple or any(self._keys.get(ref) != self._sort_key(ref) for ref in counted)
 
     def _order(self) -> None:
@@ -149,18 +156,42 @@ class Overview(View):
         refs = [ref for ref in self.session.refs if self._fits(ref)]
         self._keys = {ref: self._sort_key(ref) for ref in refs}
         refs.sort(key=self._keys.__getitem__)
-        if self._is_grouped:
-            self._shown = groups.grouped(refs)
-            self._shown.sort(key=self._group_key)
+        self._leave_out(self.session.refs)
+        self._found = len(refs)
+        self._by_id, self._within, self._depths = {}, {}, {}
+        if self._levels:
+            self._lay(refs, self._left_out, 0)
         else:
-            self._shown = [Group("", (ref,)) for ref in refs]
-        self._by_id = {}
-        for group in self._shown:
-            if group.prefix:
-                self._by_id[group.id] = group
-            if not group.prefix or group.prefix in self._unfolded:
-                self._by_id.update((str(ref), ref) for ref in group.refs)
+            self._by_id = {str(ref): ref for ref in refs}
         self._rows = {id: self._rows[id] for id in self._by_id if id in self._rows}
+        labels = frozenset(self._label(id)[1] for id in self._by_id)
+        if labels != self._labels:
+            self._labels = labels
+        self._arrange()
+
+    def _leave_out(self, refs: list[Ref]) -> None:
+        """Of long names what all of them begin with is left out."""
+        if refs != self._named_of:
+            self._named_of = list(refs)
+            self._is_long = any(formats.cell_len(safe(ref.queue)) > queues.WHOLE_NAME for ref in refs)
+            self._left_out = elision.shared_beginning({ref.queue for ref in refs}) if self._is_long else ""
+            self._rows.clear()
+
+    def _lay(self, refs: list[Ref], within: str, depth: int) -> None:
+        """The rows of these queues, in groups; those of a group that is unfolded below it."""
+        for group in sorted(groups.grouped(refs, within), key=self._group_key):
+            id = group.id if group.prefix else str(group.refs[0])
+            self._by_id[id] = group if group.prefix else group.refs[0]
+            self._within[id], self._depths[id] = within, depth
+            if group.prefix in self._unfolded:
+                self._lay(list(group.refs), group.prefix, depth + 1)
+
+    def _label(self, id: str) -> tuple[str, str]:
+        """(the beginning of a row's name that others share, the rest); of long names the beginning is left out."""
+        shown = self._by_id[id]
+        name = shown.prefix if isinstance(shown, Group) else shown.queue
+        within = self._within.get(id, self._left_out)
+        return "" if self._is_long else safe(within), safe(name[len(within) :])
 
     def _fits(self, ref: Ref) -> bool:
         if not self._terms:
@@ -188,6 +219,7 @@ class Overview(View):
         """Draws all rows; only queues that were `counted` can look otherwise (None: all, for something else is)."""
         self._say_empty()
         rows, fresh = (self._rows, counted) if counted is not None else ({}, ())
+        self._table.foot = queues.legend(self._known.values(), is_all=len(self._known) == len(self.session.refs))
         self._table.update(
             [
                 rows[id][1] if id in rows and isinstance(shown, Ref) and shown not in fresh else self._row(id, shown)
@@ -199,14 +231,15 @@ class Overview(View):
 
     def _row(self, id: str, shown: Ref | Group) -> Row:
         """A line, made anew only when what it shows is another: there may be a thousand."""
+        before, name = self._label(id)
         if isinstance(shown, Group):
-            sign = "▾" if shown.prefix in self._unfolded else "▸"
-            label: Piece | str = f"{sign} {safe(shown.prefix)}"
+            sign = "▾ " if shown.prefix in self._unfolded else "▸ "
             queue, rate = self._sum(shown)
         else:
-            is_member = self._is_grouped and f"\0{groups.prefix(shown.queue)}" in self._by_id
-            label = (" " * INDENT if is_member else "  " if self._is_grouped else "") + safe(shown.queue)
+            sign = "  " if self._levels else ""
             queue, rate = self._known.get(shown), self._rates.get(shown)
+        signs = " " * INDENT * self._depths.get(id, 0) + sign
+        label = (Piece(signs), Piece(before, "muted"), Piece(name, "strong")) if signs or before else name
         facts = (label, queues.facts(queue, rate), self._since(shown))
         made = self._rows.get(id)
         if made is None or made[0] != facts:
@@ -231,7 +264,7 @@ class Overview(View):
         shown = self._under_cursor()
         ref = shown if isinstance(shown, Ref) else None
         system = self.session.system_of(ref) if ref and self._shape.is_narrow else ""
-        named = [Piece(f"{ref} ", "muted")] if system else []
+        named = [Piece(f"{safe(str(ref))} ", "muted")] if system or self._is_long and ref else []
         filtered = [Piece(f"/{self.filter_text} ", "accented")] if self.filter_text else []
         self._table.set_title(Piece(" queues ", "strong"), *filtered, *named)
         queue = self._sum(shown if isinstance(shown, Group) else Group("", (shown,)))[0] if shown else None
@@ -270,13 +303,16 @@ class Overview(View):
 
     def second_line(self, width: int) -> chrome.Sides:
         """What all queues do together, and the sort; while the rows stand, what came and went since."""
-        found = sum(len(group.refs) for group in self._shown) if self.filter_text else None
+        found = self._found if self.filter_text else None
         left = chrome.totals(len(self.session.refs), self._rate, found)
         since = self._since(None)
         if since is None:
-            grouped = chrome.hint(keys.key("group"), "groups on" if self._is_grouped else "groups")
+            grouped = chrome.hint(keys.key("group"), f"groups {self._levels}" if self._levels else "groups")
             sort = chrome.hint(keys.key("sort"), f"sort: {self.sort}")
-            rights = (Content("   ").join([grouped, sort]), sort, Content())
+            rights = [Content("   ").join([grouped, sort]), sort, Content()]
+            if self._left_out:
+                left_out = Content.styled(f"{safe(self._left_out)} is left out of the names", "$muted")
+                rights[:0] = [Content("   ").join([*more, left_out]) for more in ([grouped, sort], [sort], [])]
             return chrome.first_that_fits([(left, right) for right in rights], width)
         age = formats.age((time.time() - self._frozen_s) * 1000)
         ran = Content.assemble((f"in {age}  ", "$muted"), (f"+{since.came} −{since.went}", "b $accented"))
@@ -334,16 +370,18 @@ class Overview(View):
         self._redraw()
 
     def action_group(self) -> None:
-        """Groups the queues by the beginning of their names, or no more; the cursor stays with what it was on."""
+        """Groups the queues by the beginning of their names, then a level deeper each time, and then no more; the
+        cursor stays with what it was on."""
         shown = self._under_cursor()
-        self._is_grouped = not self._is_grouped
-        self._arrange()
+        refs = [ref for ref in self.session.refs if self._fits(ref)]
+        self._levels = self._levels + 1 if self._levels < max(1, groups.depth(refs, self._left_out)) else 0
+        self._unfolded = groups.prefixes(refs, self._left_out, self._levels - 1)
         self._redraw()
-        group = next((each for each in self._shown if isinstance(shown, Ref) and shown in each.refs), None)
-        if isinstance(shown, Group):
+        if isinstance(shown, Group) and shown.id not in self._by_id:
             self._table.move_to(str(shown.refs[0]))
-        elif group and group.prefix and str(shown) not in self._by_id:
-            self._table.move_to(group.id)
+        elif isinstance(shown, Ref) and str(shown) not in self._by_id:
+            holds = (id for id, each in self._by_id.items() if isinstance(each, Group) and shown in each.refs)
+            self._table.move_to([*holds][-1])
 
     def action_freeze(self) -> None:
         """Lets the rows stand while the counters run, and back."""

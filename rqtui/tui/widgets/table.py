@@ -113,6 +113,8 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
         self._range_from: Id | None = None
         self.empty = empty
         """The sentence of an empty list; it says what to press."""
+        self.foot = ""
+        """What stands below the last row, one line apart, where there is room."""
         self.page_size = page_size
         self.follow_head = False
         """Stay on the first row whatever arrives (a feed that is followed)."""
@@ -409,7 +411,8 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
             return Line(width, text=self._sentence(y - self.show_header, width))
         place = top + y - self.show_header
         if place >= self._window.total:
-            return Line(width)
+            is_foot = place == self._window.total + 1 and self.foot
+            return Line(width, text=formats.fit(self.foot, width - GUTTER - 1).rstrip() if is_foot else "")
         row = self._window.row(place)
         cursor = ("accented" if self.has_focus else "muted") if self._shows_cursor(place) else ""
         if row is None:
