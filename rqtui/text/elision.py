@@ -17,6 +17,7 @@ from rich.cells import cell_len, set_cell_size
 ELLIPSIS = "…"
 _PART = re.compile(r"[^:./_-]*[:./_-]|[^:./_-]+")
 _LEVEL = re.compile(r".*[:./](?=.)", re.DOTALL)
+_WORD = re.compile(r".*[:./_-](?=.)", re.DOTALL)
 
 Fit = Callable[[str, int], str]
 
@@ -61,18 +62,18 @@ def elided(names: frozenset[str], width: int) -> dict[str, str]:
     return made
 
 
-def shared_beginning(names: Collection[str]) -> str:
-    """The levels that all names begin with (`acme.production.`), and none of them is; empty for fewer than two."""
+def shared_beginning(names: Collection[str], *, is_of_words: bool = False) -> str:
+    """The levels that all names begin with (`acme.production.`), and none of them is; empty for fewer than two.
+
+    With `is_of_words` a level ends at `-` and `_`, too.
+    """
     if len(names) < 2:
         return ""
-    found = _LEVEL.match(os.path.commonprefix([*names]) + "x")  # x: a common prefix may end with a sign
+    found = (_WORD if is_of_words else _LEVEL).match(
+        os.path.commonprefix([*names]) + "x"
+    )  # x: a common prefix may end with a sign
     prefix = found[0] if found else ""
     return "" if prefix in names else prefix
-
-
-def levels(name: str) -> list[str]:
-    """The beginnings of a name that end with a sign which separates: `a.b.c` has `a.` and `a.b.`."""
-    return [name[: sign.end()] for sign in re.finditer(r"[:./](?=.)", name, re.DOTALL) if sign.start()]
 
 
 def _telling(names: Iterable[str]) -> frozenset[tuple[str, str]]:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from rqtui.text.elision import among, elided, levels, shared_beginning
+from rqtui.text.elision import among, elided, shared_beginning
 from rqtui.text.sanitise import safe
 
 QUEUES = frozenset(
@@ -73,6 +73,6 @@ def test_levels_that_all_names_share(names: tuple[str, ...], shared: str) -> Non
     assert shared_beginning(names) == shared
 
 
-def test_the_levels_of_a_name() -> None:
-    assert levels("a.b:c/d") == ["a.", "a.b:", "a.b:c/"]
-    assert levels("mail:") == [] == levels(":x") == levels("mail")
+def test_words_are_levels_where_that_is_asked_for() -> None:
+    names = ("billing-worker-01", "billing-worker-02")
+    assert (shared_beginning(names), shared_beginning(names, is_of_words=True)) == ("", "billing-worker-")

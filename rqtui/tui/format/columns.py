@@ -196,17 +196,19 @@ def row(
     """The line of a job in these columns; `gone_to` is the place where one that left is now ("": nowhere)."""
     has_more = not choice.body.is_empty or any(name in _WIDE or name.startswith(_PATH) for name in names)
     cells: list[Cell] = [formats.job_id(preview.short_id(job.id, choice.ids), id_cells if has_more else WHOLE_ID)]
-    starts: dict[str, int] = {}
+    at = 1  # where it says where it went: at its name, else at the last of its fields, which has the most room
     for name in names:
-        starts[name] = len(cells)
+        if name == "job":
+            at = len(cells)
         if name == "fields":
             cells += _field_cells(job, choice.body)
+            at = at if "job" in names else len(cells) - 1
         else:
             cells.append(_value(job, name) if name.startswith(_PATH) else _CELLS[name](job, now_ms))
     if gone_to is None:
         return Row(job.id, tuple(cells))
     if len(cells) > 1:
-        cells[starts.get("job", 1)] = f"→{gone_to}" if gone_to else "gone"
+        cells[max(1, at)] = f"→{gone_to}" if gone_to else "gone"
     return Row(job.id, tuple(cells), is_gone=True)
 
 

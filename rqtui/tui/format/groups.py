@@ -16,6 +16,8 @@ from rqtui.model import Count, Queue, Rate, Ref, State, Verdict
 from rqtui.text import elision
 
 _PREFIX = re.compile(r"[^:./]+[:./](?=.)")
+_WORD = re.compile(r"[^:./_-]+[:./_-](?=.)")
+MANY = 20  # queues that are too many for a group without groups in it
 _WORST = {"ok": 0, "unknown": 1, "warning": 2, "critical": 3}
 
 
@@ -37,23 +39,32 @@ class Group(NamedTuple):
         return systems.pop() if len(systems) == 1 else f"{len(systems)} systems"
 
 
-def prefix(name: str, within: str = "") -> str:
+def prefix(name: str, within: str = "", signs: re.Pattern[str] = _PREFIX) -> str:
     """The beginning of a queue's name, with the first sign behind `within` that ends it; empty where there is none."""
-    found = _PREFIX.match(name, len(within))
+    found = signs.match(name, len(within))
     return name[: found.end()] if found else ""
 
 
 def grouped(refs: Sequence[Ref], within: str = "") -> list[Group]:
     """The queues in groups of two or more, and those that stand alone, each in the place of its first.
 
-    All their names begin with `within`; a group goes as deep as its members share a beginning.
+    All their names begin with `within`; a group goes as deep as its members share a beginning. Many names without
+    levels are grouped by their words: `mail-worker-07` and `mail-retry` by `mail-`.
     """
+    made = _grouped(refs, within)
+    is_flat = len(refs) > MANY and not any(each.prefix for each in made)
+    return _grouped(refs, within, is_of_words=True) if is_flat else made
+
+
+def _grouped(refs: Sequence[Ref], within: str, *, is_of_words: bool = False) -> list[Group]:
+    signs = _WORD if is_of_words else _PREFIX
     found: dict[str, list[Ref]] = {}
     for ref in refs:
-        found.setdefault(prefix(ref.queue, within) or str(ref), []).append(ref)
+        found.setdefault(prefix(ref.queue, within, signs) or str(ref), []).append(ref)
     made = []
     for name, these in found.items():
-        shared = elision.shared_beginning({ref.queue for ref in these}) if len(these) > 1 else ""
+        names = {ref.queue for ref in these}
+        shared = elision.shared_beginning(names, is_of_words=is_of_words)
         made.append(Group(max(name, shared, key=len) if len(these) > 1 else "", tuple(these)))
     return made
 

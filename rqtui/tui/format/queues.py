@@ -52,14 +52,14 @@ class Since(NamedTuple):
     went: int = 0
 
 
-def shape(width: int, refs: Collection[Ref], labels: frozenset[str], indent: int = 0) -> Shape:
-    """The columns for a terminal of `width` cells and these queues, whose `labels` stand `indent` cells in at most."""
+def shape(width: int, refs: Collection[Ref], labels: frozenset[str] = frozenset(), longest: int = 0) -> Shape:
+    """The columns for a terminal of `width` cells and these queues; `labels` are what is shown of their names, the
+    `longest` of which needs so many cells with what stands before it."""
     is_one = len({ref.layout for ref in refs}) < 2
     room = width + (_SYSTEM if is_one else 0)
     bar = next((bar for least, bar in _BARS if room >= least), SHARE)
-    most = max((formats.cell_len(label) for label in labels), default=0) + indent
-    least = max(SHORT_NAME, min(most, NARROW_LONG_NAME)) if width < NARROW else max(NAME, min(most, LONG_NAME))
-    return Shape(width < NARROW, is_one, bar, least, max(most, least), labels)
+    least = max(SHORT_NAME, min(longest, NARROW_LONG_NAME)) if width < NARROW else max(NAME, min(longest, LONG_NAME))
+    return Shape(width < NARROW, is_one, bar, least, max(longest, least), labels)
 
 
 def columns(shape: Shape) -> tuple[Column, ...]:

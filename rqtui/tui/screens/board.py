@@ -19,6 +19,8 @@ from textual.events import DescendantFocus, Resize
 from rqtui.engine import filters
 from rqtui.errors import UsageError
 from rqtui.model import Focus, Job, Queue, Rate, Ref, Snapshot, State
+from rqtui.text import elision
+from rqtui.text.sanitise import safe
 from rqtui.tui import keys
 from rqtui.tui.format import columns, jobs, timeline
 from rqtui.tui.format.rows import Id
@@ -249,7 +251,8 @@ class Board(View):
         """The queue's counts, and how fast it goes."""
         if self._queue is None:
             return super().second_line(width)
-        return chrome.queue_line(self._queue, self._rate, width, self.session.system_of(self.ref))
+        fit = elision.among(safe(ref.queue) for ref in self.session.refs)
+        return chrome.queue_line(self._queue, self._rate, width, self.session.system_of(self.ref), fit)
 
     def dim(self, is_dim: bool) -> None:
         """The connection is lost, or back."""

@@ -18,7 +18,7 @@ from rqtui.model import Job, Ref, State
 from rqtui.reports import errors
 from rqtui.reports.errors import Errors as Report
 from rqtui.reports.errors import Group, Grouping, Key, Members, Width
-from rqtui.text import formats
+from rqtui.text import elision, formats
 from rqtui.text.body import mask_text
 from rqtui.text.names import to_bytes
 from rqtui.text.pieces import Cell, Piece
@@ -67,7 +67,8 @@ class Errors(ReportView):
 
     def columns(self) -> Sequence[Column]:
         """The queue only where there are several."""
-        queue = () if len(self.refs) == 1 else (Column("queue", "queue", 8, weight=1, drop=4, style="muted"),)
+        fit = elision.among(safe(ref.queue) for ref in self.session.refs)
+        queue = () if len(self.refs) == 1 else (Column("queue", "queue", 8, weight=1, drop=4, style="muted", fit=fit),)
         cells = self._frame_cells
         frame = (Column("frame", "raised at", cells, drop=1, style="muted"),) if cells else ()
         return (

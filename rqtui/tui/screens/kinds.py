@@ -10,7 +10,7 @@ from rqtui.model import Job, State
 from rqtui.reports import kinds
 from rqtui.reports.kinds import Kind
 from rqtui.reports.kinds import Kinds as Report
-from rqtui.text import formats
+from rqtui.text import elision, formats
 from rqtui.text.names import to_bytes
 from rqtui.text.pieces import Cell, Piece
 from rqtui.text.sanitise import safe
@@ -48,7 +48,8 @@ class Kinds(ReportView):
 
     def columns(self) -> Sequence[Column]:
         """The queue only where there are several."""
-        queue = () if len(self.refs) == 1 else (Column("queue", "queue", 8, weight=2, drop=1, style="muted"),)
+        fit = elision.among(safe(ref.queue) for ref in self.session.refs)
+        queue = () if len(self.refs) == 1 else (Column("queue", "queue", 8, weight=2, drop=1, style="muted", fit=fit),)
         drops = {State.SCHEDULED: 6, State.READY: 0, State.RESERVED: 5, State.DONE: 7, State.DEAD: 0}
         counts = (Column(state, _SHORT.get(state, state), 6, align="right", drop=drops[state]) for state in State)
         return (

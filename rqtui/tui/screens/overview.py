@@ -66,6 +66,7 @@ class Overview(View):
         self._within: dict[str, str] = {}  # by id of a row: the beginning of the group that it stands in
         self._depths: dict[str, int] = {}
         self._labels: frozenset[str] = frozenset()
+        self._longest = 0  # cells of a label, with what stands before it
         self._keys: dict[Ref, tuple[object, ...]] = {}
         self._by_id: dict[str, Ref | Group] = {}
         self._rows: dict[str, tuple[object, Row]] = {}
@@ -100,8 +101,7 @@ class Overview(View):
 
     def _arrange(self) -> None:
         width, height = self.app.size
-        indent = INDENT * (1 + max(self._depths.values(), default=0)) if self._levels else 0
-        shape = queues.shape(width, self.session.refs, self._labels, indent)
+        shape = queues.shape(width, self.session.refs, self._labels, self._longest)
         if shape != self._shape:
             self._shape = shape
             self._table.set_columns(queues.columns(shape))
@@ -164,9 +164,9 @@ class Overview(View):
         else:
             self._by_id = {str(ref): ref for ref in refs}
         self._rows = {id: self._rows[id] for id in self._by_id if id in self._rows}
-        labels = frozenset(self._label(id)[1] for id in self._by_id)
-        if labels != self._labels:
-            self._labels = labels
+        labels = [self._label(id) for id in self._by_id]
+        self._labels = frozenset(name for _signs, _before, name in labels)
+        self._longest = max((formats.cell_len("".join(label)) for label in labels), default=0)
         self._arrange()
 
     def _leave_out(self, refs: list[Ref]) -> None:
@@ -186,12 +186,15 @@ class Overview(View):
             if group.prefix in self._unfolded:
                 self._lay(list(group.refs), group.prefix, depth + 1)
 
-    def _label(self, id: str) -> tuple[str, str]:
-        """(the beginning of a row's name that others share, the rest); of long names the beginning is left out."""
+    def _label(self, id: str) -> tuple[str, str, str]:
+        """(indent and sign, the beginning that others share, the rest) of a row; of long names that is left out."""
         shown = self._by_id[id]
-        name = shown.prefix if isinstance(shown, Group) else shown.queue
         within = self._within.get(id, self._left_out)
-        return "" if self._is_long else safe(within), safe(name[len(within) :])
+        signs = " " * INDENT * self._depths.get(id, 0) + ("  " if self._levels else "")
+        if isinstance(shown, Group):
+            signs = signs[:-2] + ("▾ " if shown.prefix in self._unfolded else "▸ ")
+        name = shown.prefix if isinstance(shown, Group) else shown.queue
+        return signs, "" if self._is_long else safe(within), safe(name[len(within) :])
 
     def _fits(self, ref: Ref) -> bool:
         if not self._terms:
@@ -231,14 +234,11 @@ class Overview(View):
 
     def _row(self, id: str, shown: Ref | Group) -> Row:
         """A line, made anew only when what it shows is another: there may be a thousand."""
-        before, name = self._label(id)
+        signs, before, name = self._label(id)
         if isinstance(shown, Group):
-            sign = "▾ " if shown.prefix in self._unfolded else "▸ "
             queue, rate = self._sum(shown)
         else:
-            sign = "  " if self._levels else ""
             queue, rate = self._known.get(shown), self._rates.get(shown)
-        signs = " " * INDENT * self._depths.get(id, 0) + sign
         label = (Piece(signs), Piece(before, "muted"), Piece(name, "strong")) if signs or before else name
         facts = (label, queues.facts(queue, rate), self._since(shown))
         made = self._rows.get(id)
@@ -264,7 +264,8 @@ class Overview(View):
         shown = self._under_cursor()
         ref = shown if isinstance(shown, Ref) else None
         system = self.session.system_of(ref) if ref and self._shape.is_narrow else ""
-        named = [Piece(f"{safe(str(ref))} ", "muted")] if system or self._is_long and ref else []
+        whole = str(ref) if system else ref.queue if ref and self._is_long else ""
+        named = [Piece(f"{safe(whole)} ", "muted")] if whole else []
         filtered = [Piece(f"/{self.filter_text} ", "accented")] if self.filter_text else []
         self._table.set_title(Piece(" queues ", "strong"), *filtered, *named)
         queue = self._sum(shown if isinstance(shown, Group) else Group("", (shown,)))[0] if shown else None

@@ -20,7 +20,7 @@ from rqtui.layout.layout import Ask
 from rqtui.model import Focus, Job, Queue, Ref, Snapshot, State
 from rqtui.reports import workers
 from rqtui.reports.workers import TROUBLED, Seat, Standing
-from rqtui.text import formats
+from rqtui.text import elision, formats
 from rqtui.text.names import to_bytes
 from rqtui.text.pieces import Cell, Piece
 from rqtui.text.sanitise import safe
@@ -94,7 +94,8 @@ class Workers(View):
         return self.query_one("#workers", Table)
 
     def _columns(self) -> Sequence[Column]:
-        queue = () if len(self.refs) == 1 else (Column("queue", "queue", 8, weight=1, drop=3, style="muted"),)
+        fit = elision.among(safe(ref.queue) for ref in self.session.refs)
+        queue = () if len(self.refs) == 1 else (Column("queue", "queue", 8, weight=1, drop=3, style="muted", fit=fit),)
         return (
             Column("state", "state", 13),
             Column("worker", "worker", 14, weight=2, style="strong"),

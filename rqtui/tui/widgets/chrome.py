@@ -18,6 +18,7 @@ from textual.widget import Widget
 
 from rqtui.model import Queue, Rate, State
 from rqtui.text import formats
+from rqtui.text.elision import Fit
 from rqtui.text.sanitise import safe
 
 if TYPE_CHECKING:
@@ -170,9 +171,12 @@ def loop_words(name: str, loop: Loop, is_on: bool, is_short: bool) -> Content:
     return _said((f"{label} ", "$muted"), ("▶ ", "$state-ready"), (words, "$state-ready" if moved else "$data"))
 
 
-def queue_line(queue: Queue, rate: Rate, width: int, system: str = "") -> Sides:
-    """The second line on a board: the queue and its `system`, the states' counts, and, where it counts, how fast."""
-    name = Content.styled(formats.elide_middle(safe(queue.name), max(12, width // 4)), "b $strong")
+def queue_line(queue: Queue, rate: Rate, width: int, system: str = "", fit: Fit = formats.elide_middle) -> Sides:
+    """The second line on a board: the queue and its `system`, the states' counts, and, where it counts, how fast.
+
+    `fit` shortens a long name.
+    """
+    name = Content.styled(fit(safe(queue.name), max(12, width // 4)), "b $strong")
     paused = Content.styled("   paused", "$state-reserved") if queue.paused else Content()
     drains = rate.drains_s(queue.count_in(State.READY))
     named = Content.assemble(name, (f"  {system}", "$muted")) if system else name
