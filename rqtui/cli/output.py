@@ -77,6 +77,15 @@ def clear() -> None:
         sys.stdout.write("\x1b[H\x1b[J")
 
 
+def width() -> int | None:
+    """How many cells a line of the terminal has; None where stdout is none."""
+    if not sys.stdout.isatty():
+        return None
+    from rich.console import Console
+
+    return Console().width
+
+
 def tell_traceback(error: BaseException) -> None:
     """Where an error came from, on stderr; its message may hold what strangers wrote."""
     import traceback

@@ -118,15 +118,34 @@ def _unspoken(found: Unspoken) -> dict[str, Any]:
 
 def _write_queues(queues: Sequence[Queue]) -> None:
     from rqtui.model import State
-    from rqtui.text.formats import age, count
+    from rqtui.text.formats import UNKNOWN, age, count
+    from rqtui.text.sanitise import safe
 
     states = [state for state in State if any(number.state is state for queue in queues for number in queue.counts)]
     titles = ["queue", "layout", *states, "workers", "oldest", "verdict"]
     rows = []
     for queue in queues:
         exact = {number.state: number.exact for number in queue.counts}
-        counts = [count(queue.count_in(state), exact[state], 11) if state in exact else "" for state in states]
+        counts = [count(queue.count_in(state), exact[state], 11) if state in exact else UNKNOWN for state in states]
         verdict = queue.verdict.text if not queue.findings else f"{queue.findings[0].text}"
-        workers = "" if queue.workers is None else str(queue.workers)
-        rows.append([queue.name, queue.layout, *counts, workers, age(queue.oldest_ready_ms), verdict])
-    output.write_table(titles, rows, right=(*states, "workers", "oldest"))
+        workers = UNKNOWN if queue.workers is None else str(queue.workers)
+        rows.append([safe(queue.name), queue.layout, *counts, workers, age(queue.oldest_ready_ms), safe(verdict)])
+    width = output.width()
+    output.write_table(
+        titles, rows if width is None else in_width(titles, rows, width), right=(*states, *titles[-3:-1])
+    )
+
+
+def in_width(titles: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> list[list[str]]:
+    """The rows in a terminal so wide: of a name what tells it apart stays, of a verdict its beginning; numbers whole."""
+    from rqtui.text.elision import elided
+    from rqtui.text.formats import cell_len, fit
+
+    widths = [max(map(cell_len, column)) for column in zip(titles, *rows, strict=True)]
+    room = width - sum(widths[1:-1]) - 2 * (len(titles) - 1)
+    verdict = min(widths[-1], max(_LEAST_VERDICT, room - widths[0]))
+    names = elided(frozenset(row[0] for row in rows), max(_LEAST_NAME, room - verdict))
+    return [[names[row[0]], *row[1:-1], fit(row[-1], min(verdict, cell_len(row[-1])))] for row in rows]
+
+
+_LEAST_NAME, _LEAST_VERDICT = 12, 10  # cells

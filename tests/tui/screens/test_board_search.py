@@ -281,7 +281,7 @@ async def test_plus_gives_one_place_the_whole_width_and_esc_takes_it_back(url: s
         await it.press("enter")
         await it.until_shown("no job is due later", "no job has died")
         await it.press("plus")
-        await it.until(lambda: "no job has died" not in it.text() and "last error" in it.text())
+        await it.until(lambda: "no job has died" not in it.text() and "waits" in it.text())
         await it.press("escape")
         await it.until_shown("no job is due later", "no job has died")
         assert isinstance(it.app.navigation.view, Board)

@@ -11,9 +11,12 @@ from textual.events import AppBlur, AppFocus
 from rqtui.config.settings import Settings
 from rqtui.errors import UsageError
 from rqtui.model import Count, Finding, Queue, Rate, Ref, Snapshot, State, Verdict
+from rqtui.text import formats
+from rqtui.text.pieces import pieces_of
 from rqtui.tui.app import Cockpit
 from rqtui.tui.format import groups, queues
 from rqtui.tui.format.groups import Group
+from rqtui.tui.format.rows import Row
 from rqtui.tui.screens.overview import Overview
 
 pytestmark = pytest.mark.newest_textual
@@ -49,6 +52,46 @@ def counted(name: str, **numbers: int) -> Queue:
 )
 def test_a_prefix_ends_with_the_first_sign_that_separates(name: str, prefix: str) -> None:
     assert groups.prefix(name) == prefix
+
+
+def refs(*names: str) -> list[Ref]:
+    return [Ref("native", name) for name in names]
+
+
+def test_groups_nest_and_leave_out_levels_that_all_share() -> None:
+    queues_ = refs("acme.eu.mail.a", "acme.eu.mail.b", "acme.eu.web", "acme.us.mail", "solo")
+    [acme, solo] = groups.grouped(queues_)
+    assert (acme.prefix, len(acme.refs), solo.prefix) == ("acme.", 4, "")
+    [eu, us] = groups.grouped(acme.refs, acme.prefix)
+    assert (eu.prefix, len(eu.refs), us.prefix) == ("acme.eu.", 3, "")
+    assert [each.prefix for each in groups.grouped(eu.refs, eu.prefix)] == ["acme.eu.mail.", ""]
+    assert groups.depth(queues_) == 3
+    assert groups.prefixes(queues_, "", 2) == {"acme.", "acme.eu."}
+    assert [each.prefix for each in groups.grouped(refs("a.b.c.1", "a.b.c.2", "x"))] == ["a.b.c.", ""]
+
+
+def test_many_names_without_levels_are_grouped_by_their_words() -> None:
+    many = refs(*(f"eu.{team}-worker-{n:02}" for team in ("billing", "mail") for n in range(12)))
+    assert [each.prefix for each in groups.grouped(many, "eu.")] == ["eu.billing-worker-", "eu.mail-worker-"]
+    assert [each.prefix for each in groups.grouped(refs("send-a", "send-b"))] == ["", ""]
+
+
+def test_none_unknown_and_not_looked_yet_have_three_signs() -> None:
+    shape = queues.Shape()
+    kept = Queue("x", "orizuru", counted("", ready=2).counts[:1], workers=None)
+    row = queues.line("x", "x", "orizuru", kept, Rate(), shape)
+    keys = [column.key for column in queues.columns(shape)]
+
+    def sign(row: Row, key: str) -> str:
+        return "".join(piece.text for piece in pieces_of(row.cells[keys.index(key)]))
+
+    assert sign(row, "dead") == sign(row, "workers") == sign(row, "rate") == formats.UNKNOWN
+    counts = queues.line("y", "y", "native", counted("y"), Rate(), shape)
+    assert sign(counts, "dead") == sign(counts, "rate") == formats.ZERO
+    assert sign(queues.line("z", "z", "native", counted("z"), None, shape), "rate") == formats.NOT_YET
+    assert sign(queues.line("z", "z", "native", None, None, shape), "dead") == formats.NOT_YET
+    assert queues.legend([counted("y")], is_all=True) == ""
+    assert queues.legend([kept], is_all=False) == ("· none     — the system keeps no such thing     … not counted yet")
 
 
 def test_a_queue_that_shares_its_prefix_with_none_stands_alone() -> None:
@@ -157,6 +200,24 @@ async def test_groups_fold_unfold_and_keep_the_cursor(url: str, client: Redis) -
         await it.press("j", "quotation_mark")
         await it.until(lambda: rows(it) == ["images", "mail:eu", "mail:us"], "no groups")
         assert view.scope() == (EU,)
+
+
+@on_screen
+async def test_long_names_lose_what_all_begin_with_and_groups_nest(url: str, client: Redis) -> None:
+    names = [f"acme.production.{zone}.mail-worker-{n}" for zone in ("eu-west-1", "us-east-1") for n in (7, 8)]
+    for name in names:
+        Seeded(client, name).put("a1")
+    async with screen(url, (120, 30)) as it:
+        await it.until_shown("acme.production. is left out of the names")
+        await it.press("s")  # by name
+        await it.until(lambda: rows(it)[:2] == ["eu-west-1.mail-worker-7", "eu-west-1.mail-worker-8"], "the rest")
+        await it.until_shown(f"queues {names[0]}")  # the whole name of the row under the cursor
+        await it.press("quotation_mark")
+        await it.until(lambda: rows(it)[:2] == ["▸ eu-west-1.", "▸ us-east-1."], "two groups")
+        await it.press("enter")
+        await it.until(lambda: rows(it)[:3] == ["▾ eu-west-1.", "mail-worker-7", "mail-worker-8"], "its queues")
+        await it.press("j", "enter")
+        await it.until_shown("mail-worker-7   scheduled")
 
 
 @on_screen
