@@ -122,8 +122,8 @@ def _write_queues(queues: Sequence[Queue]) -> None:
     from rqtui.text.sanitise import safe
 
     states = [state for state in State if any(number.state is state for queue in queues for number in queue.counts)]
-    titles = ["queue", "layout", *states, "workers", "oldest", "verdict"]
-    rows = []
+    titles: list[str] = ["queue", "layout", *states, "workers", "oldest", "verdict"]
+    rows: list[list[str]] = []
     for queue in queues:
         exact = {number.state: number.exact for number in queue.counts}
         counts = [count(queue.count_in(state), exact[state], 11) if state in exact else UNKNOWN for state in states]
@@ -131,21 +131,30 @@ def _write_queues(queues: Sequence[Queue]) -> None:
         workers = UNKNOWN if queue.workers is None else str(queue.workers)
         rows.append([safe(queue.name), queue.layout, *counts, workers, age(queue.oldest_ready_ms), safe(verdict)])
     width = output.width()
-    output.write_table(
-        titles, rows if width is None else in_width(titles, rows, width), right=(*states, *titles[-3:-1])
-    )
+    if width is not None:
+        titles, rows = in_width(titles, rows, width)
+    output.write_table(titles, rows, right=(*states, *_RIGHT))
 
 
-def in_width(titles: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> list[list[str]]:
-    """The rows in a terminal so wide: of a name what tells it apart stays, of a verdict its beginning; numbers whole."""
+def in_width(titles: list[str], rows: list[list[str]], width: int) -> tuple[list[str], list[list[str]]]:
+    """The table in a terminal so wide: columns that say nothing go, of a name stays what tells it apart, of a verdict
+    its beginning; numbers stay whole."""
     from rqtui.text.elision import elided
-    from rqtui.text.formats import cell_len, fit
+    from rqtui.text.formats import ZERO, cell_len, fit
 
     widths = [max(map(cell_len, column)) for column in zip(titles, *rows, strict=True)]
     room = width - sum(widths[1:-1]) - 2 * (len(titles) - 1)
+    if room < _LEAST_NAME + _LEAST_VERDICT:
+        values = {title: {row[at] for row in rows} for at, title in enumerate(titles)}
+        idle = next((t for t in titles[2:-1] if values[t] <= {ZERO, "0"}), "")
+        idle = idle or ("layout" if "layout" in titles and len(values["layout"]) == 1 else "")
+        if idle:
+            at = titles.index(idle)
+            return in_width(titles[:at] + titles[at + 1 :], [row[:at] + row[at + 1 :] for row in rows], width)
     verdict = min(widths[-1], max(_LEAST_VERDICT, room - widths[0]))
     names = elided(frozenset(row[0] for row in rows), max(_LEAST_NAME, room - verdict))
-    return [[names[row[0]], *row[1:-1], fit(row[-1], min(verdict, cell_len(row[-1])))] for row in rows]
+    return titles, [[names[row[0]], *row[1:-1], fit(row[-1], min(verdict, cell_len(row[-1])))] for row in rows]
 
 
-_LEAST_NAME, _LEAST_VERDICT = 12, 10  # cells
+_RIGHT = ("workers", "oldest")
+_LEAST_NAME, _LEAST_VERDICT = 24, 16  # cells
