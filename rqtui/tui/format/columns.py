@@ -104,7 +104,7 @@ def choose(before: Choice, jobs: Sequence[Job], now_ms: int) -> Choice:
         alike = {name: text for name, text in before.alike if alike.get(name) == text}
     elif len(jobs) < preview.FEW_ROWS or made.is_empty:  # it may be chance, or all that there is to show
         alike = {}
-    longest = max(formats.cell_len(safe(job.name)) for job in jobs)
+    longest = max(formats.cell_len(job.problem or safe(job.name)) for job in jobs)
     cells = max(longest, 4, 0 if is_anew else before.name_cells)
     return Choice(told - alike.keys(), made, ids, tuple(alike.items()), cells)
 
@@ -157,7 +157,7 @@ def columns(
         made[open_[-1]] = made[open_[-1]]._replace(most=0)
     cells = min(id_cells, max(choice.ids.cells, len(_SHORT_ID))) if choice.ids.cells else id_cells
     title = _SHORT_ID if choice.ids.is_short else "id"
-    is_told_apart = not are_chosen and any(column.drop == _FIRST_FIELD for column in made)
+    is_told_apart = not are_chosen and any(column.drop == _FIRST_FIELD and column.key != "fields" for column in made)
     return (Column("id", title, cells, weight=0 if has_more else 1, drop=3 if is_told_apart else 0), *made)
 
 
