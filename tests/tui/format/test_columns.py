@@ -95,8 +95,8 @@ def test_a_wide_place_has_a_column_per_field_and_a_narrow_one_the_job_and_what_t
     choice = columns.choose(columns.Choice(), page(20, error="CardDeclined: 51"), 0)
     assert heads(State.DEAD, choice, 120) == ["…id", "job", "order", "to", "died", "last error"]
     assert heads(State.DEAD, choice, 50) == ["…id", "job", "order", "died", "last error"]
-    assert heads(State.DEAD, choice, 28) == ["job", "order", "died"]
-    assert heads(State.DEAD, choice, 18) == ["order", "died"]
+    assert heads(State.DEAD, choice, 24) == ["job", "order", "died"]
+    assert heads(State.DEAD, choice, 15) == ["order", "died"]
 
 
 def test_what_all_jobs_have_is_said_by_the_frame_and_by_no_row() -> None:
