@@ -1,132 +1,273 @@
 """Health: what the counts of a queue say is wrong, in words, with the keys and the remedy.
 
 Pure functions from a counted queue to findings, and one look at the server's settings. The overview's verdict, the
-board's footer, `rqtui health` and `rqtui snapshot` all read from here. Thresholds are constants, with their reasons.
+board's findings, `rqtui health` and `rqtui snapshot` all read from here. From when on a number is a finding, the
+thresholds say (`config/thresholds.py`); the page for people is `docs/health.md`.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from math import log10
 from typing import TYPE_CHECKING, Any
 
+from rqtui.config.thresholds import DEFAULTS, Limit, Thresholds
 from rqtui.connection.nodes import nodes
+from rqtui.engine.inspection import NOTHING, SUSPECT_MS, Known, failing_since_ms
 from rqtui.engine.rates import NO_RATE, is_plausible
 from rqtui.model import Finding, Queue, Rate, State, Verdict
 
 if TYPE_CHECKING:
     from rqtui.connection.connect import ServerInfo
 
-LATE_MS = 5_000  # a loop that looks once a second, and its back-off, are late by less
-OLD_READY_MS = 300_000
+LEAST_ATTEMPTS = 10  # that a share of failures is told of: one of three is no pattern
+LEAST_DEAD = 10  # that a share of dead jobs is told of
+LEAST_DYING = 0.01  # of the jobs that ended: of a hundred thousand in five minutes some always die
+LEAST_GROWING_MS = 60_000  # a backlog that grows for less is a burst
+UNUSUAL = 3  # times as long as usual
 NEAR_CAP = 0.9
 MEMORY_NEAR = 0.9
 _RANK = {"ok": 0, "unknown": 1, "warning": 2, "critical": 3}
+_FACTORS = {"warning": 1.0, "critical": 1_000.0}
+_UNSEEN = 1_000  # jobs that a queue is taken to hold that cannot be counted
+DATED = frozenset({"failing", "paused", "silent-leases"})  # kinds whose text says not for how long it has been so
+_LONGEST = 4.0  # what a time counts at most: 17 hours and all that is longer
+
+Check = Callable[[Queue, Rate, Thresholds, Known], Finding | None]
 
 
-def judged(queue: Queue, rate: Rate = NO_RATE) -> Queue:
-    """The queue with its findings, worst first, and the verdict of the worst."""
-    found = [*queue.findings]
+def judged(queue: Queue, rate: Rate = NO_RATE, limits: Thresholds = DEFAULTS, known: Known = NOTHING) -> Queue:
+    """The queue with its findings, the worst first, what nobody can know of it, and the verdict of the worst."""
+    unknown = _unknown(queue)
+    found = [graded for one in queue.findings if (graded := _graded(one, limits))]
     for check in _CHECKS:
-        finding = check(queue, rate)
+        finding = check(queue, rate, limits, known)
         if finding is not None:
             found.append(finding)
     if not found:
-        return queue
-    found.sort(key=lambda finding: -_RANK[finding.severity])
-    worst = found[0]
-    text = f"{worst.text}: {worst.remedy}" if worst.remedy else worst.text
-    return replace(queue, findings=tuple(found), verdict=Verdict(worst.severity, text, worst.kind))
+        text = f"ok · {FAILURES} unknown" if FAILURES in unknown else "ok"
+        return replace(queue, findings=(), unknown=unknown, verdict=Verdict("ok", text))
+    found.sort(key=lambda one: (-_RANK[one.severity], -_weight(one, queue)))
+    return replace(queue, findings=tuple(found), unknown=unknown, verdict=_verdict(found))
 
 
-def severity(findings: list[Finding]) -> str:
+def _verdict(found: Sequence[Finding]) -> Verdict:
+    """The worst finding in a line: what, why or how many more there are, and what helps."""
+    worst, more = found[0], len(found) - 1
+    behind = f" · {more} more" if more else f", {worst.detail}" if worst.detail else ""
+    helps = f": {worst.remedy}" if worst.remedy else f" · {worst.key}" if worst.key else ""
+    return Verdict(worst.severity, f"{worst.text}{behind}{helps}", worst.kind)
+
+
+def severity(findings: Sequence[Finding]) -> str:
     """The worst severity among findings: ok, warning or critical."""
     return max((finding.severity for finding in findings), key=_RANK.__getitem__, default="ok")
 
 
-def _broken(queue: Queue, _rate: Rate) -> Finding | None:
+def weight(queue: Queue) -> float:
+    """How much a queue asks for somebody: that of its heaviest finding, 0 where nothing is wrong.
+
+    Severity × jobs × time, as `docs/health.md` explains: critical counts as a thousand warnings, jobs as many as they
+    are, and time with its logarithm up to four, so that no age makes one job outweigh five thousand.
+    """
+    return max((_weight(finding, queue) for finding in queue.findings), default=0.0)
+
+
+def _weight(finding: Finding, queue: Queue) -> float:
+    jobs = finding.jobs or (1 if queue.counts else _UNSEEN)
+    minutes = max(0, queue.counted_ms - finding.since_ms) / 60_000 if finding.since_ms is not None else 0.0
+    return _FACTORS[finding.severity] * jobs * min(_LONGEST, 1 + log10(1 + minutes))
+
+
+def sentence(finding: Finding) -> str:
+    """A finding where there is room: `51 % of attempts fail since 04:12:09, mostly CardDeclined`."""
+    from rqtui.text.formats import moment  # late: most queues are well
+
+    since = f" since {moment(finding.since_ms)}" if finding.since_ms is not None and finding.kind in DATED else ""
+    return f"{finding.text}{since}{f', {finding.detail}' if finding.detail else ''}"
+
+
+# -- what cannot be known ----------------------------------------------------------------------------------------------
+
+FAILURES, WORKERS, LEASES, WAITS = "failures", "workers", "leases", "waiting times"
+
+
+def _unknown(queue: Queue) -> tuple[str, ...]:
+    """What its system keeps nothing of, by what was counted: no counter, no place, no list, no age."""
+    if not queue.counts:
+        return ()
+    states = {count.state for count in queue.counts}
+    missing = {
+        FAILURES: "failed" not in queue.counters and State.DEAD not in states,
+        WORKERS: queue.workers is None,
+        LEASES: State.RESERVED not in states,
+        WAITS: queue.oldest_ready_ms is None and queue.count_in(State.READY) > 0,
+    }
+    return tuple(name for name, is_missing in missing.items() if is_missing)
+
+
+# -- the checks --------------------------------------------------------------------------------------------------------
+
+
+def _graded(finding: Finding, limits: Thresholds) -> Finding | None:
+    """A finding of a closer look, which knows no thresholds; None where it is below them."""
+    if finding.kind != "silent-leases":
+        return finding
+    severity = limits.silent.severity(finding.jobs)
+    return replace(finding, severity=severity) if severity else None
+
+
+def _broken(queue: Queue, _rate: Rate, _limits: Thresholds, _known: Known) -> Finding | None:
     if queue.error and not any(finding.text == queue.error for finding in queue.findings):
         return Finding("wrong-type", "critical", queue.name, queue.error)
     return None
 
 
-def _not_reaped(queue: Queue, _rate: Rate) -> Finding | None:
-    late = -(queue.next_expiry_ms or 0)
-    if not queue.expired or late < LATE_MS:
+def _fails(queue: Queue, rate: Rate, limits: Thresholds, known: Known) -> Finding | None:
+    lately, share = rate.lately, rate.lately.failing
+    if share is None or lately.done + lately.failed < LEAST_ATTEMPTS:
         return None
-    text = f"{_jobs(queue.expired, 'lease')} expired, nobody reaps for {_age(late)}"
-    return Finding("expired-not-reaped", "warning", queue.name, text, ". starts the reaper")
+    severity = limits.failing.severity(100 * share)
+    if not severity:
+        return None
+    least = next(each for each in limits.failing if each is not None)
+    since_ms = failing_since_ms(known.failing, least / 100)
+    text = f"{100 * share:.0f} % of attempts fail"
+    found = Finding("failing", severity, queue.name, text, key="e", since_ms=since_ms, jobs=lately.failed)
+    return _explained(found, known)
 
 
-def _not_dispatched(queue: Queue, rate: Rate) -> Finding | None:
+def _dead(queue: Queue, _rate: Rate, limits: Thresholds, known: Known) -> Finding | None:
+    """One finding about the dead: that they are near the most the queue keeps, many, or most of its jobs."""
+    dead, all = queue.count_in(State.DEAD), sum(count.count for count in queue.counts)
+    cap = queue.counters.get("dead_max", 0)
+    near = "warning" if cap and dead >= NEAR_CAP * cap else ""
+    many = limits.dead.severity(dead)
+    share = limits.dead_share.severity(100 * dead / all) if dead >= LEAST_DEAD else ""
+    worst = max(near, many, share, key=lambda each: _RANK.get(each, 0))
+    if not worst:
+        return None
+    told = f"{_number(dead)} of {_counted(all, 'job')} are dead" if share else f"{_number(dead)} dead"
+    kind, text, remedy = "dead-many" if many else "dead-share", told, ""
+    if near:
+        kind, remedy = "dead-near-cap", "e groups them, R requeues them"
+        text = f"{_number(dead)} dead of at most {_number(cap)}: the oldest will be forgotten"
+    return _explained(Finding(kind, worst, queue.name, text, remedy, key="e", jobs=dead), known)
+
+
+def _dying(queue: Queue, rate: Rate, limits: Thresholds, known: Known) -> Finding | None:
+    lately = rate.lately
+    severity = limits.dying.severity(lately.died)
+    if not severity or lately.died < LEAST_DYING * (lately.done + lately.died):
+        return None
+    text = f"{_counted(lately.died, 'job')} died in the last {_age(max(1_000, lately.ms))}"
+    return _explained(Finding("dead-grows", severity, queue.name, text, key="e", jobs=lately.died), known)
+
+
+def _not_reaped(queue: Queue, _rate: Rate, limits: Thresholds, _known: Known) -> Finding | None:
+    late = -(queue.next_expiry_ms or 0)
+    severity = limits.late.severity(late)
+    if not queue.expired or not severity:
+        return None
+    text = f"{_counted(queue.expired, 'lease')} expired, nobody reaps for {_age(late)}"
+    found = Finding("expired-not-reaped", severity, queue.name, text, ". starts the reaper", key=".")
+    return replace(found, since_ms=queue.counted_ms - late, jobs=queue.expired)
+
+
+def _not_dispatched(queue: Queue, rate: Rate, limits: Thresholds, _known: Known) -> Finding | None:
     """Counted from when the jobs could have been dispatched; who looks once has their word alone for it."""
     late = -(queue.next_due_ms or 0)
     if rate.due_since_ms is not None:
         late = min(late, queue.counted_ms - rate.due_since_ms)
-    if not queue.overdue or late < LATE_MS or queue.paused:
+    severity = limits.late.severity(late)
+    if not queue.overdue or not severity or queue.paused:
         return None
-    due_ms = queue.counted_ms - late
+    due_ms: int | None = queue.counted_ms - late
+    due = _number(queue.overdue)
     if rate.due_since_ms is not None:
-        text = f"{queue.overdue} due, nobody dispatches for {_age(late)}"
-    elif is_plausible(due_ms, queue.counted_ms):
+        text = f"{due} due, nobody dispatches for {_age(late)}"
+    elif is_plausible(queue.counted_ms - late, queue.counted_ms):
         from rqtui.text.formats import moment  # rarely
 
-        text = f"{queue.overdue} due since {moment(due_ms)}, nobody dispatches"
+        text = f"{due} due since {moment(due_ms)}, nobody dispatches"
     else:
-        text = f"{queue.overdue} due, nobody dispatches"
-    return Finding("due-not-dispatched", "warning", queue.name, text, ", starts the dispatcher")
+        text, due_ms = f"{due} due, nobody dispatches", None
+    found = Finding("due-not-dispatched", severity, queue.name, text, ", starts the dispatcher", key=",")
+    return replace(found, since_ms=due_ms, jobs=queue.overdue)
 
 
-def _no_worker(queue: Queue, rate: Rate) -> Finding | None:
-    if queue.workers != 0 or queue.paused or rate.out_s != 0 or (queue.oldest_ready_ms or 0) < LATE_MS:
+def _no_worker(queue: Queue, rate: Rate, limits: Thresholds, _known: Known) -> Finding | None:
+    waits_ms = queue.oldest_ready_ms or 0
+    severity = limits.late.severity(waits_ms)
+    if queue.workers != 0 or queue.paused or rate.out_s != 0 or not severity:
         return None
     waiting = queue.count_in(State.READY)
     if not waiting:
         return None
-    text = f"no live worker for {_jobs(waiting, 'ready job')}"
-    return Finding("no-live-worker", "warning", queue.name, text, "start one: rqtui work")
+    text = f"no live worker for {_counted(waiting, 'ready job')}"
+    found = Finding("no-live-worker", severity, queue.name, text, "start one: rqtui work", key="w")
+    return replace(found, since_ms=queue.counted_ms - waits_ms, jobs=waiting)
 
 
-def _old(queue: Queue, _rate: Rate) -> Finding | None:
-    age = queue.oldest_ready_ms or 0
-    if age < OLD_READY_MS or queue.paused or queue.workers == 0:
+def _old(queue: Queue, rate: Rate, limits: Thresholds, known: Known) -> Finding | None:
+    """Beyond what is usual for this queue; without a history, or with a limit of its own, beyond the limit."""
+    waits_ms = queue.oldest_ready_ms or 0
+    if queue.paused or queue.workers == 0:
         return None
-    text = f"the oldest ready job waits for {_age(age)}"
-    return Finding("oldest-ready", "warning", queue.name, text, "add workers, w shows them")
-
-
-def _grows(queue: Queue, rate: Rate) -> Finding | None:
-    growth = rate.in_s - rate.out_s
-    if growth < 1 or len(rate.history) < 10 or queue.count_in(State.READY) <= 60 * max(1.0, rate.out_s):
+    usual_ms = known.usual_ms if known.usual_ms is not None else rate.usual_ms
+    is_own = limits.waiting != DEFAULTS.waiting
+    limit = limits.waiting if is_own or usual_ms is None else Limit(max(SUSPECT_MS, UNUSUAL * usual_ms))
+    severity = limit.severity(waits_ms)
+    if not severity:
         return None
-    who = "it is drained" if queue.workers is None else f"{_jobs(queue.workers, 'worker')} drain it"
-    text = f"grows {growth:.0f}/s faster than {who}"
-    return Finding("backlog-grows", "warning", queue.name, text, "add workers, w shows them")
+    text = f"the oldest ready job waits for {_age(waits_ms)}"
+    detail = "" if usual_ms is None else f"usually {_age(usual_ms) if usual_ms >= 1_000 else 'less than 1 s'}"
+    found = Finding("oldest-ready", severity, queue.name, text, "add workers, w shows them", key="w", detail=detail)
+    return replace(found, since_ms=queue.counted_ms - waits_ms, jobs=queue.count_in(State.READY))
 
 
-def _near_cap(queue: Queue, _rate: Rate) -> Finding | None:
-    cap = queue.counters.get("dead_max", 0)
-    if not cap or (dead := queue.count_in(State.DEAD)) < NEAR_CAP * cap:
+def _grows(queue: Queue, rate: Rate, limits: Thresholds, _known: Known) -> Finding | None:
+    """More comes than goes, and what is ready is already more than a limit's worth of work."""
+    lately, ready = rate.lately, queue.count_in(State.READY)
+    if lately.ms < LEAST_GROWING_MS or lately.grew <= 0 or queue.paused or queue.workers == 0:
         return None
-    text = f"{dead} dead of at most {cap}: the oldest will be forgotten"
-    return Finding("dead-near-cap", "warning", queue.name, text, "e groups them, R requeues them")
+    growth_s, out_s = 1000 * lately.grew / lately.ms, 1000 * (lately.done + lately.died) / lately.ms
+    severity = limits.backlog.severity(1000 * ready / max(1.0, out_s))
+    if growth_s < 1 or not severity:
+        return None
+    who = "it is drained" if queue.workers is None else f"{_counted(queue.workers, 'worker')} {_verb(queue.workers)} it"
+    text = f"grows {growth_s:.0f}/s faster than {who}"
+    return Finding("backlog-grows", severity, queue.name, text, "add workers, w shows them", key="w", jobs=ready)
 
 
-def _paused(queue: Queue, _rate: Rate) -> Finding | None:
-    return Finding("paused", "warning", queue.name, "paused", "P resumes it") if queue.paused else None
+def _paused(queue: Queue, _rate: Rate, _limits: Thresholds, _known: Known) -> Finding | None:
+    if not queue.paused:
+        return None
+    found = Finding("paused", "warning", queue.name, "paused", "P resumes it", key="P", since_ms=queue.paused_ms)
+    return replace(found, jobs=queue.count_in(State.READY))
 
 
-_CHECKS: tuple[Callable[[Queue, Rate], Finding | None], ...] = (
+_CHECKS: tuple[Check, ...] = (
     _broken,
+    _fails,
+    _dead,
+    _dying,
     _not_reaped,
     _not_dispatched,
     _no_worker,
     _old,
     _grows,
-    _near_cap,
     _paused,
 )
+
+
+def _explained(finding: Finding, known: Known) -> Finding:
+    """With the causes, as far as they are known, and the most frequent in its detail."""
+    if not known.causes:
+        return finding
+    return replace(finding, detail=f"mostly {known.causes[0].text}", causes=known.causes)
 
 
 def server_findings(client: Any) -> list[Finding]:
@@ -199,8 +340,20 @@ def findings_of(info: ServerInfo) -> list[Finding]:
     return found
 
 
-def _jobs(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+def _counted(number: int, noun: str) -> str:
+    from rqtui.text.formats import numbered  # late: most queues are well
+
+    return numbered(number, noun)
+
+
+def _number(number: int) -> str:
+    from rqtui.text.formats import count
+
+    return count(number, width=11)
+
+
+def _verb(workers: int) -> str:
+    return "drains" if workers == 1 else "drain"
 
 
 def _age(ms: int) -> str:

@@ -14,7 +14,7 @@ import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from rqtui.reports import stats
+from rqtui.engine import history as stats
 from rqtui.scripts.script import Script
 from rqtui.systems import registry
 from rqtui.tui import keys
