@@ -131,7 +131,8 @@ class Engine(Discovery):
         if focus.is_thorough:
             for kinds in (AT_FIRST, AFTERWARDS):
                 looks = self._inspections.asks(refs, began, kinds, is_all=True)
-                found = dict(zip(looks, self.ask_all([*looks.values()]), strict=True)) if looks else {}
+                told = self.ask_all([replace(ask, may_fail=True) for ask in looks.values()]) if looks else []
+                found = dict(zip(looks, told, strict=True))
                 judged = self._judged(counted, rates, self._inspections.take(found, began))
                 calls, trips = calls + sum(len(ask.calls) for ask in looks.values()), trips + bool(looks)
         cost = Cost(calls, trips, (time.monotonic() - began) * 1000)
@@ -154,8 +155,7 @@ class Engine(Discovery):
                 rates[ref] = rate = rate._replace(usual_ms=self._rates.usual_ms(ref))
             whole = self._with_faults(ref, queue)
             judged = health.judged(whole, rate, self.limits(ref), self._inspections.known(ref))
-            self._inspections.counted(ref, judged, rate)
-            made[ref] = judged
+            made[ref] = self._inspections.counted(ref, judged, rate)
         return made
 
     def limits(self, ref: Ref) -> Thresholds:

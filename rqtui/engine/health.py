@@ -10,14 +10,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from math import log10
 from typing import TYPE_CHECKING, Any
 
 from rqtui.config.thresholds import DEFAULTS, Limit, Thresholds
 from rqtui.connection.nodes import nodes
 from rqtui.engine.inspection import NOTHING, SUSPECT_MS, Known, failing_since_ms
 from rqtui.engine.rates import NO_RATE, is_plausible
-from rqtui.model import Finding, Queue, Rate, State, Verdict
+from rqtui.engine.urgency import weight_of
+from rqtui.model import Cause, Finding, Queue, Rate, State, Verdict
 
 if TYPE_CHECKING:
     from rqtui.connection.connect import ServerInfo
@@ -30,10 +30,7 @@ UNUSUAL = 3  # times as long as usual
 NEAR_CAP = 0.9
 MEMORY_NEAR = 0.9
 _RANK = {"ok": 0, "unknown": 1, "warning": 2, "critical": 3}
-_FACTORS = {"warning": 1.0, "critical": 1_000.0}
-_UNSEEN = 1_000  # jobs that a queue is taken to hold that cannot be counted
 DATED = frozenset({"failing", "paused", "silent-leases"})  # kinds whose text says not for how long it has been so
-_LONGEST = 4.0  # what a time counts at most: 17 hours and all that is longer
 
 Check = Callable[[Queue, Rate, Thresholds, Known], Finding | None]
 
@@ -49,7 +46,7 @@ def judged(queue: Queue, rate: Rate = NO_RATE, limits: Thresholds = DEFAULTS, kn
     if not found:
         text = f"ok · {FAILURES} unknown" if FAILURES in unknown else "ok"
         return replace(queue, findings=(), unknown=unknown, verdict=Verdict("ok", text))
-    found.sort(key=lambda one: (-_RANK[one.severity], -_weight(one, queue)))
+    found.sort(key=lambda one: (-_RANK[one.severity], -weight_of(one, queue)))
     return replace(queue, findings=tuple(found), unknown=unknown, verdict=_verdict(found))
 
 
@@ -64,21 +61,6 @@ def _verdict(found: Sequence[Finding]) -> Verdict:
 def severity(findings: Sequence[Finding]) -> str:
     """The worst severity among findings: ok, warning or critical."""
     return max((finding.severity for finding in findings), key=_RANK.__getitem__, default="ok")
-
-
-def weight(queue: Queue) -> float:
-    """How much a queue asks for somebody: that of its heaviest finding, 0 where nothing is wrong.
-
-    Severity × jobs × time, as `docs/health.md` explains: critical counts as a thousand warnings, jobs as many as they
-    are, and time with its logarithm up to four, so that no age makes one job outweigh five thousand.
-    """
-    return max((_weight(finding, queue) for finding in queue.findings), default=0.0)
-
-
-def _weight(finding: Finding, queue: Queue) -> float:
-    jobs = finding.jobs or (1 if queue.counts else _UNSEEN)
-    minutes = max(0, queue.counted_ms - finding.since_ms) / 60_000 if finding.since_ms is not None else 0.0
-    return _FACTORS[finding.severity] * jobs * min(_LONGEST, 1 + log10(1 + minutes))
 
 
 def sentence(finding: Finding) -> str:
@@ -136,7 +118,7 @@ def _fails(queue: Queue, rate: Rate, limits: Thresholds, known: Known) -> Findin
     since_ms = failing_since_ms(known.failing, least / 100)
     text = f"{100 * share:.0f} % of attempts fail"
     found = Finding("failing", severity, queue.name, text, key="e", since_ms=since_ms, jobs=lately.failed)
-    return _explained(found, known)
+    return _explained(found, known.causes)
 
 
 def _dead(queue: Queue, _rate: Rate, limits: Thresholds, known: Known) -> Finding | None:
@@ -154,7 +136,7 @@ def _dead(queue: Queue, _rate: Rate, limits: Thresholds, known: Known) -> Findin
     if near:
         kind, remedy = "dead-near-cap", "e groups them, R requeues them"
         text = f"{_number(dead)} dead of at most {_number(cap)}: the oldest will be forgotten"
-    return _explained(Finding(kind, worst, queue.name, text, remedy, key="e", jobs=dead), known)
+    return _explained(Finding(kind, worst, queue.name, text, remedy, key="e", jobs=dead), known.deaths)
 
 
 def _dying(queue: Queue, rate: Rate, limits: Thresholds, known: Known) -> Finding | None:
@@ -163,7 +145,7 @@ def _dying(queue: Queue, rate: Rate, limits: Thresholds, known: Known) -> Findin
     if not severity or lately.died < LEAST_DYING * (lately.done + lately.died):
         return None
     text = f"{_counted(lately.died, 'job')} died in the last {_age(max(1_000, lately.ms))}"
-    return _explained(Finding("dead-grows", severity, queue.name, text, key="e", jobs=lately.died), known)
+    return _explained(Finding("dead-grows", severity, queue.name, text, key="e", jobs=lately.died), known.causes)
 
 
 def _not_reaped(queue: Queue, _rate: Rate, limits: Thresholds, _known: Known) -> Finding | None:
@@ -263,11 +245,9 @@ _CHECKS: tuple[Check, ...] = (
 )
 
 
-def _explained(finding: Finding, known: Known) -> Finding:
+def _explained(finding: Finding, causes: tuple[Cause, ...]) -> Finding:
     """With the causes, as far as they are known, and the most frequent in its detail."""
-    if not known.causes:
-        return finding
-    return replace(finding, detail=f"mostly {known.causes[0].text}", causes=known.causes)
+    return replace(finding, detail=f"mostly {causes[0].text}", causes=causes) if causes else finding
 
 
 def server_findings(client: Any) -> list[Finding]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -20,14 +20,15 @@ from rqtui.engine.rates import WINDOW_MS, Mark
 from rqtui.errors import RqtuiError, reason
 from rqtui.layout.layout import Answers, Ask, Layout, apart
 from rqtui.model import Cause, Finding, Job, Page, Queue, Rate, Ref, State
-from rqtui.text.causes import short_cause
+from rqtui.text.causes import cause
 
 log = logging.getLogger("rqtui.engine")
 
 INSPECT_S = 10.0  # between two looks for a system's own faults in one queue
 INSPECTIONS = 20  # of one kind per tick
 LEAST_READY = 60  # ready jobs from which on it matters whether they become more
-SAMPLE = 100  # jobs of a place, those that failed last, whose errors name the cause
+SAMPLE = 100  # jobs of a place whose errors name the cause: those that failed last
+BLOCKS, BLOCK = 5, 40  # and parts of a place of dead jobs from its beginning to its end, and jobs of each
 CAUSES = 3  # that are told
 HOURS_MS = 6 * 3_600_000  # in which it is looked for what is usual, and since when a queue fails
 SUSPECT_MS = 60_000  # a wait that is worth asking whether it is usual
@@ -36,7 +37,8 @@ SUSPECT_MS = 60_000  # a wait that is worth asking whether it is usual
 class Known(NamedTuple):
     """What closer looks found out about a queue; None where they did not, or could not."""
 
-    causes: tuple[Cause, ...] = ()
+    causes: tuple[Cause, ...] = ()  # of what failed lately
+    deaths: tuple[Cause, ...] = ()  # of all that died
     failing: tuple[tuple[int, float], ...] = ()  # (minute, share of its attempts that failed), of those with attempts
     usual_ms: int | None = None  # how long its oldest ready job waits
 
@@ -69,6 +71,8 @@ class Inspections:
         self._layouts = layouts
         self._looks: dict[Ref, _Looks] = {}
         self._counted: dict[Ref, tuple[Queue, Rate]] = {}
+        self._began: dict[Ref, dict[str, int | None]] = {}  # since when, by the kind of finding
+        self._first: set[Ref] = set()  # queues in which something was looked at for the first time just now
 
     def asks(self, refs: Sequence[Ref], now_s: float, kinds: Iterable[str], *, is_all: bool = False) -> Asks:
         """The looks that are due now, by queue and kind; with `is_all` however many."""
@@ -89,20 +93,31 @@ class Inspections:
         marks = []
         for (ref, name), answer in answers.items():
             looks = self._looks.setdefault(ref, _Looks())
+            self._first |= set() if name in looks.at_s else {ref}
             looks.at_s[name] = now_s
             if name == "faults":
                 looks.faults = answer
             elif name == "lately" and answer is not None:
                 marks.append((ref, answer))
             elif name == "causes" and answer is not None:
-                looks.known = looks.known._replace(causes=answer)
+                looks.known = looks.known._replace(causes=answer[0], deaths=answer[1])
             elif name == "hours" and answer is not None:
                 looks.known = looks.known._replace(failing=answer[0], usual_ms=answer[1])
         return marks
 
-    def counted(self, ref: Ref, queue: Queue, rate: Rate) -> None:
-        """Takes note of what was counted, and found in it."""
+    def counted(self, ref: Ref, queue: Queue, rate: Rate) -> Queue:
+        """Takes note of what was counted, and found in it; the same, with since when for what came while one looks."""
+        if queue.findings or self._began.get(ref) != {}:
+            before = self._began.get(ref)
+            is_news = before is None or ref in self._first
+            began = {
+                one.kind: (before or {}).get(one.kind, None if is_news else queue.counted_ms) for one in queue.findings
+            }
+            dated = (replace(one, since_ms=began[one.kind]) if one.since_ms is None else one for one in queue.findings)
+            self._began[ref], queue = began, replace(queue, findings=tuple(dated))
+        self._first.discard(ref)
         self._counted[ref] = queue, rate
+        return queue
 
     def faults(self, ref: Ref) -> tuple[Finding, ...]:
         """The faults that were found last."""
@@ -173,28 +188,36 @@ def _may_fail(layout: Layout, queue: Queue, _rate: Rate) -> bool:
     return history.has_stats(layout) and bool(counted or queue.count_in(State.READY) >= LEAST_READY)
 
 
-def _causes_ask(layout: Layout, queue: Queue) -> Ask[tuple[Cause, ...] | None]:
-    """The errors of those that died last, and of those that will be tried again."""
-    places = [place for place in layout.places if place.state in (State.DEAD, State.SCHEDULED)]
-    asks = [
-        layout.page_ask(queue.name, place.name, -1 if place.state is State.DEAD else 0, SAMPLE, 0)
-        for place in places
-        if queue.count(place.name)
-    ]
+def _causes_ask(layout: Layout, queue: Queue) -> Ask[tuple[tuple[Cause, ...], tuple[Cause, ...]] | None]:
+    """The errors of those that failed last, dead or to be tried again, and of some of all the dead."""
+    asks = []
+    for place in layout.places:
+        number = queue.count(place.name)
+        if number and place.state is State.SCHEDULED:
+            asks.append(layout.page_ask(queue.name, place.name, 0, SAMPLE, 0))
+        elif number and place.state is State.DEAD:
+            asks.append(layout.page_ask(queue.name, place.name, max(0, number - SAMPLE), SAMPLE, 0))
+            rest = number - SAMPLE
+            steps = range(0, rest, max(BLOCK, -(-rest // BLOCKS))) if rest > 0 else ()
+            asks += [layout.page_ask(queue.name, place.name, at, min(BLOCK, rest - at), 0) for at in steps]
 
-    def read(answers: Answers) -> tuple[Cause, ...]:
+    def read(answers: Answers) -> tuple[tuple[Cause, ...], tuple[Cause, ...]]:
         left = iter(answers)
         pages: list[Page] = [ask.read([next(left) for _call in ask.calls]) for ask in asks]
-        return causes([job for page in pages for job in page.jobs], queue.counted_ms)
+        jobs = [job for page in pages for job in page.jobs]
+        failed = [job for job in jobs if job.error and (job.state is State.DEAD or job.attempts)]
+        dead = [job for job in failed if job.state is State.DEAD]
+        lately = [
+            job for job in failed if job.state is not State.DEAD or queue.counted_ms - (job.since_ms or 0) <= WINDOW_MS
+        ]
+        return causes(lately or failed), causes(dead)
 
     return _or_none(Ask(tuple(call for ask in asks for call in ask.calls), read))
 
 
-def causes(jobs: Sequence[Job], now_ms: int) -> tuple[Cause, ...]:
-    """What failed most often among these jobs; of those that failed lately, where some did."""
-    failed = [job for job in jobs if job.error and (job.state is State.DEAD or job.attempts)]
-    lately = [job for job in failed if job.state is not State.DEAD or now_ms - (job.since_ms or 0) <= WINDOW_MS]
-    counted = Counter(short_cause(job.error) for job in lately or failed)
+def causes(jobs: Sequence[Job]) -> tuple[Cause, ...]:
+    """What failed most often among these jobs."""
+    counted = Counter(cause(job.error) for job in jobs)
     return tuple(Cause(text, number) for text, number in counted.most_common(CAUSES) if text)
 
 

@@ -168,7 +168,7 @@ def failing(failed: int, done: int, known: Known = NOTHING, **limits: Limit) -> 
 def test_a_queue_where_half_of_the_attempts_fail_is_critical_and_names_the_cause() -> None:
     causes = (Cause("HTTPStatusError 410", 80), Cause("TimeoutError", 3))
     minutes = tuple((NOW_MS - ago * 60_000, share) for ago, share in ((9, 0.0), (8, 0.6), (7, 0.4), (1, 0.5)))
-    judged = failing(50, 50, Known(causes, minutes))
+    judged = failing(50, 50, Known(causes, (), minutes))
     [finding] = judged.findings
     assert judged.verdict == ("critical", "50 % of attempts fail, mostly HTTPStatusError 410 · e", "failing")
     assert (finding.key, finding.jobs, finding.causes) == ("e", 50, causes)
@@ -264,38 +264,6 @@ def test_where_the_dead_are_kept_failures_are_seen() -> None:
     places = (Count("ready", State.READY, 0), Count("busy", State.RESERVED, 4), Count("failed", State.DEAD, 4))
     judged = health.judged(Queue("tasks", "theirs", places, NOW_MS, workers=None))
     assert (judged.verdict.text, judged.unknown) == ("ok", ("workers",))
-
-
-# -- worst first -------------------------------------------------------------------------------------------------------
-
-
-def test_one_stale_job_never_outweighs_five_thousand_dead() -> None:
-    stale = health.judged(
-        replace(QUEUE, counted_ms=NOW_MS, counts=counted(ready=1), workers=1, oldest_ready_ms=20 * 86_400_000),
-        limits=DEFAULTS._replace(waiting=Limit(None, 1_000)),
-    )
-    dead = health.judged(
-        replace(QUEUE, counted_ms=NOW_MS, counts=counted(dead=5_000, done=99_000), counters={}),
-        limits=DEFAULTS._replace(dead=Limit(1_000)),
-    )
-    assert (stale.verdict.severity, dead.verdict.severity) == ("critical", "warning")
-    assert health.weight(dead) > health.weight(stale) > health.weight(QUEUE) == 0
-
-
-def test_weight_grows_with_severity_jobs_and_time() -> None:
-    def weight(severity: str, jobs: int, minutes: int) -> float:
-        since_ms = NOW_MS - minutes * 60_000
-        found = Finding("failing", severity, "mail", "", jobs=jobs, since_ms=since_ms)
-        return health.weight(replace(QUEUE, counted_ms=NOW_MS, findings=(found,)))
-
-    assert weight("warning", 10, 5) < weight("warning", 11, 5) < weight("warning", 11, 50) < weight("critical", 11, 50)
-    assert weight("warning", 1, 10**7) == 4
-
-
-def test_a_queue_that_cannot_be_counted_stands_high() -> None:
-    broken = health.judged(Queue("mail", "native", error="a key holds a string"))
-    late = health.judged(replace(QUEUE, expired=30, next_expiry_ms=-60_000))
-    assert health.weight(broken) > health.weight(late)
 
 
 def test_a_server_that_forgets_or_evicts_is_found(client: Redis, settings) -> None:

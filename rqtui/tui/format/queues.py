@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
+from rqtui.engine import urgency
 from rqtui.model import Queue, Rate, Ref, State
 from rqtui.text import elision, formats
 from rqtui.text.pieces import Cell, Piece
@@ -17,7 +18,6 @@ from rqtui.tui import keys
 from rqtui.tui.format.rows import Column, Row
 
 _SEVERITY = {"ok": "state-ready", "warning": "state-reserved", "critical": "state-dead", "unknown": "muted"}
-_ORDER = {"critical": 0, "warning": 1, "unknown": 2, "ok": 3}
 SORTS = ("worst first", "name", "ready", "dead", "oldest", "out")
 SHARE, BAR, LONG_BAR = 12, 30, 44  # cells: a thin line, and bars with the counts in them
 SPARK, SHORT_SPARK = 10, 5
@@ -162,7 +162,7 @@ def sort_key(sort: str, name: str, queue: Queue | None, rate: Rate | None = None
     if sort == "out":
         return (0, -(rate or Rate()).out_s, name)
     if sort == "worst first":
-        return (_ORDER[queue.verdict.severity], 0, name)
+        return (0, -urgency.step(queue), name)
     return (0, 0, name)
 
 
