@@ -247,7 +247,7 @@ def _interval(value: Any) -> float:
 
 
 _SECTIONS = ("profiles", "keymap", "columns", "redact", "thresholds")
-_THRESHOLDS: dict[str, Take] = {name: partial(thresholds.read, name) for name in thresholds.UNITS}
+_THRESHOLDS: dict[str, Take] = {name: partial(thresholds.read, name) for name in thresholds.RULES}
 _LOOK: dict[str, Take] = {"theme": _text, "interval": _interval, "calm": _flag, "ascii": _flag}
 _TOP: dict[str, Take] = {"default_profile": _text, **_LOOK, **dict.fromkeys(_SECTIONS, _table)}
 _PROFILE: dict[str, Take] = {

@@ -85,21 +85,32 @@ def _spelled(ms: float) -> str:
 PERCENT = Unit("per cent, as in 10 or [10, 50]", _percent, lambda number: f"{number:g}")
 JOBS = Unit("a number of jobs, as in 100 or [100, 5000]", _number, lambda number: f"{number:g}")
 SPAN = Unit('a time, as in "5m" or ["5m", "1h"]', _span, _spelled)
-UNITS: Mapping[str, Unit] = {
-    "failing": PERCENT,
-    "dead": JOBS,
-    "dead_share": PERCENT,
-    "dying": JOBS,
-    "waiting": SPAN,
-    "backlog": SPAN,
-    "silent": JOBS,
-    "late": SPAN,
+
+
+class Rule(NamedTuple):
+    """What a threshold is about, and how it is written."""
+
+    unit: Unit
+    means: str
+
+
+RULES: Mapping[str, Rule] = {
+    "failing": Rule(PERCENT, "share of the attempts of the last five minutes that failed, of at least ten"),
+    "dead": Rule(JOBS, "dead jobs"),
+    "dead_share": Rule(PERCENT, "share of a queue's jobs, done ones too, that are dead, of at least ten dead"),
+    "dying": Rule(JOBS, "jobs that died in the last five minutes, and at least one in a hundred of those that ended"),
+    "waiting": Rule(
+        SPAN, "wait of the oldest ready job; not given, and the usual wait known: thrice that, 1m at least"
+    ),
+    "backlog": Rule(SPAN, "how long the workers need for what is ready, while that becomes more"),
+    "silent": Rule(JOBS, "leases of workers that do not beat"),
+    "late": Rule(SPAN, "how late somebody dispatches or reaps, and how long a ready job waits without any worker"),
 }
 
 
 def read(name: str, value: object) -> Limit:
     """A threshold in a config file: one value, a pair, or false. Raises ValueError with what is expected."""
-    unit = UNITS[name]
+    unit = RULES[name].unit
     if value is False:
         return Limit()
     try:
@@ -115,7 +126,7 @@ def read(name: str, value: object) -> Limit:
 
 def written(name: str, limit: Limit) -> str:
     """A threshold as the config file has it, in one word or two: `10..50`."""
-    told = [UNITS[name].written(each) for each in limit if each is not None]
+    told = [RULES[name].unit.written(each) for each in limit if each is not None]
     return "..".join(told) or "false"
 
 

@@ -32,6 +32,28 @@ MEMORY_NEAR = 0.9
 _RANK = {"ok": 0, "unknown": 1, "warning": 2, "critical": 3}
 DATED = frozenset({"failing", "paused", "silent-leases"})  # kinds whose text says not for how long it has been so
 
+KINDS = {  # of findings about a queue and about the server; `docs/health.md` lists them with those of the systems
+    "failing": "a large share of the attempts of the last five minutes failed",
+    "dead-many": "many jobs are dead",
+    "dead-share": "most of the jobs of the queue are dead",
+    "dead-near-cap": "the queue keeps hardly more dead jobs: the oldest will be forgotten",
+    "dead-grows": "many jobs died in the last five minutes",
+    "silent-leases": "jobs are held by workers that do not beat, late by their own word or silent for a minute",
+    "expired-not-reaped": "leases are over, and nobody reaps",
+    "due-not-dispatched": "jobs are due, and nobody dispatches",
+    "no-live-worker": "jobs are ready, and no worker beats",
+    "oldest-ready": "a ready job waits for longer than is usual for the queue",
+    "backlog-grows": "more jobs come than go, and those that are ready are more than a minute's work",
+    "paused": "the queue is paused",
+    "wrong-type": "a key holds another type than the system's",
+    "undecodable": "what is stored cannot be read",
+    "eviction": "the server evicts keys when its memory is full",
+    "memory": "the server's memory is full, or nearly",
+    "no-persistence": "the server keeps nothing on disk",
+    "clock-skew": "the clocks of the server and of this machine differ",
+    "node-away": "a node of the Cluster does not answer",
+}
+
 Check = Callable[[Queue, Rate, Thresholds, Known], Finding | None]
 
 

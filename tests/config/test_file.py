@@ -17,7 +17,7 @@ from rqtui.cli.config import EXAMPLE
 from rqtui.config import toml_lines
 from rqtui.config.file import _PROFILE, _TOP, COLUMNS_OF, Config, path, read
 from rqtui.config.resolve import Given, expand, in_force, of_profile
-from rqtui.config.thresholds import DEFAULTS, UNITS, Limit, of
+from rqtui.config.thresholds import DEFAULTS, RULES, Limit, of
 from rqtui.errors import UsageError
 
 FILE = Path("config.toml")
@@ -42,7 +42,7 @@ def test_the_example_is_a_file_without_errors_that_names_every_key() -> None:
     config = reads(USED)
     assert config.problems == ()
     assert {*config.top, "profiles", "keymap", "columns", "redact", "thresholds"} == set(_TOP)
-    assert {name for _pattern, limits in config.thresholds for name in limits} == set(UNITS)
+    assert {name for _pattern, limits in config.thresholds for name in limits} == set(RULES)
     assert set(config.profiles["prod"]) == set(_PROFILE)
     assert config.columns.keys() <= set(COLUMNS_OF)
     assert reads(EXAMPLE) == Config(FILE, True), "as printed it says nothing"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from families import in_one
@@ -264,6 +266,15 @@ def test_where_the_dead_are_kept_failures_are_seen() -> None:
     places = (Count("ready", State.READY, 0), Count("busy", State.RESERVED, 4), Count("failed", State.DEAD, 4))
     judged = health.judged(Queue("tasks", "theirs", places, NOW_MS, workers=None))
     assert (judged.verdict.text, judged.unknown) == ("ok", ("workers",))
+
+
+def test_every_kind_that_the_code_finds_is_on_the_page() -> None:
+    named = set()
+    for path in Path(health.__file__).parents[1].rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Finding" and node.args:
+                named |= {node.args[0].value} if isinstance(node.args[0], ast.Constant) else set()
+    assert {"failing", "silent-leases", "node-away"} <= named <= health.KINDS.keys()
 
 
 def test_a_server_that_forgets_or_evicts_is_found(client: Redis, settings) -> None:
