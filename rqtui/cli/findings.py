@@ -53,8 +53,8 @@ def remedy(found: Finding, words: str) -> str:
     return _REMEDIES[found.kind].format(queue=words) if found.kind in _REMEDIES else found.remedy
 
 
-def sentences(found: Sequence[Finding], words: str) -> list[str]:
-    """A line for each; `words` are what means the queue on a command line."""
+def sentences(found: Sequence[Finding], words: str, now_ms: int = 0) -> list[str]:
+    """A line for each; `words` are what means the queue on a command line, `now_ms` is when it was looked at."""
     from rqtui.engine.health import sentence
     from rqtui.text.sanitise import safe, shown_id
 
@@ -63,6 +63,6 @@ def sentences(found: Sequence[Finding], words: str) -> list[str]:
         ids = "".join(f" {shown_id(id)}:" for id in finding.ids)
         where = f"{finding.queue}: " if finding.queue else ""
         todo = remedy(finding, words)
-        said = f"{safe(where)}{ids} {safe(sentence(finding))}".replace("  ", " ").strip()
+        said = f"{safe(where)}{ids} {safe(sentence(finding, now_ms))}".replace("  ", " ").strip()
         lines.append(f"{finding.severity:<8}  {said}{f' · {safe(todo)}' if todo else ''}")
     return lines

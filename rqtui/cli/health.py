@@ -43,8 +43,11 @@ def health(session: Session, queues: QUEUES = None) -> int:
         unknown = [_unknown(ref, queue) for ref, queue in pairs if queue.unknown]
         output.write_json({"severity": severity, "findings": found, "unknown": unknown})
     else:
-        lines = [line for ref, queue in pairs for line in findings.sentences(queue.findings, engine.words(ref))]
-        output.write_lines([severity, *lines, *findings.sentences(server, ""), *_not_known(pairs)])
+        now_ms = counted.taken_ms
+        told = [findings.sentences(queue.findings, engine.words(ref), now_ms) for ref, queue in pairs]
+        output.write_lines(
+            [severity, *(line for lines in told for line in lines), *findings.sentences(server, ""), *_not_known(pairs)]
+        )
     return HEALTH_CODES[severity]
 
 

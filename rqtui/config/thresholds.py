@@ -100,7 +100,7 @@ RULES: Mapping[str, Rule] = {
     "dead_share": Rule(PERCENT, "share of a queue's jobs, done ones too, that are dead, of at least ten dead"),
     "dying": Rule(JOBS, "jobs that died in the last five minutes, and at least one in a hundred of those that ended"),
     "waiting": Rule(
-        SPAN, "wait of the oldest ready job; not given, and the usual wait known: thrice that, 1m at least"
+        SPAN, "wait of the oldest ready job; where not given and the usual is known: 3 times that, 1m at least"
     ),
     "backlog": Rule(SPAN, "how long the workers need for what is ready, while that becomes more"),
     "silent": Rule(JOBS, "leases of workers that do not beat"),

@@ -85,12 +85,13 @@ def severity(findings: Sequence[Finding]) -> str:
     return max((finding.severity for finding in findings), key=_RANK.__getitem__, default="ok")
 
 
-def sentence(finding: Finding) -> str:
-    """A finding where there is room: `51 % of attempts fail since 04:12:09, mostly CardDeclined`."""
-    from rqtui.text.formats import moment  # late: most queues are well
+def sentence(finding: Finding, now_ms: int) -> str:
+    """A finding where there is room: `51 % of attempts fail since 04:12, mostly CardDeclined`."""
+    from rqtui.text.formats import since  # late: most queues are well
 
-    since = f" since {moment(finding.since_ms)}" if finding.since_ms is not None and finding.kind in DATED else ""
-    return f"{finding.text}{since}{f', {finding.detail}' if finding.detail else ''}"
+    is_dated = finding.since_ms is not None and finding.kind in DATED
+    began = f" since {since(finding.since_ms or 0, now_ms)}" if is_dated else ""
+    return f"{finding.text}{began}{f', {finding.detail}' if finding.detail else ''}"
 
 
 # -- what cannot be known ----------------------------------------------------------------------------------------------

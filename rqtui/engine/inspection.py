@@ -12,11 +12,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from rqtui.engine import history
 from rqtui.engine.history import History
 from rqtui.engine.rates import WINDOW_MS, Mark
+from rqtui.engine.urgency import weight
 from rqtui.errors import RqtuiError, reason
 from rqtui.layout.layout import Answers, Ask, Layout, apart
 from rqtui.model import Cause, Finding, Job, Page, Queue, Rate, Ref, State
@@ -24,11 +25,14 @@ from rqtui.text.causes import cause
 
 log = logging.getLogger("rqtui.engine")
 
+T = TypeVar("T")
+
 INSPECT_S = 10.0  # between two looks for a system's own faults in one queue
 INSPECTIONS = 20  # of one kind per tick
 LEAST_READY = 60  # ready jobs from which on it matters whether they become more
 SAMPLE = 100  # jobs of a place whose errors name the cause: those that failed last
-BLOCKS, BLOCK = 5, 40  # and parts of a place of dead jobs from its beginning to its end, and jobs of each
+BLOCKS, BLOCK = 24, 10  # parts of a place of dead jobs, from its beginning to its end, and how many jobs of each
+AT_ONCE = 50  # queues, the heaviest, that are asked why they fail where one looks once
 CAUSES = 3  # that are told
 HOURS_MS = 6 * 3_600_000  # in which it is looked for what is usual, and since when a queue fails
 SUSPECT_MS = 60_000  # a wait that is worth asking whether it is usual
@@ -75,12 +79,13 @@ class Inspections:
         self._first: set[Ref] = set()  # queues in which something was looked at for the first time just now
 
     def asks(self, refs: Sequence[Ref], now_s: float, kinds: Iterable[str], *, is_all: bool = False) -> Asks:
-        """The looks that are due now, by queue and kind; with `is_all` however many."""
+        """The looks that are due now, by queue and kind; with `is_all` all that the counts call for."""
         made: Asks = {}
         for name in kinds:
             kind, number = KINDS[name], 0
-            for ref in sorted(refs, key=lambda ref: self._at_s(ref, name)):
-                if now_s - self._at_s(ref, name) < kind.every_s or (number >= kind.most and not is_all):
+            most = kind.most if not is_all else AT_ONCE if name in AFTERWARDS else len(refs)
+            for ref in sorted(refs, key=lambda ref: (self._at_s(ref, name), -self._weight(ref) if is_all else 0)):
+                if now_s - self._at_s(ref, name) < kind.every_s or number >= most:
                     break
                 ask = self._ask(kind, ref)
                 if ask is not None:
@@ -100,7 +105,9 @@ class Inspections:
             elif name == "lately" and answer is not None:
                 marks.append((ref, answer))
             elif name == "causes" and answer is not None:
-                looks.known = looks.known._replace(causes=answer[0], deaths=answer[1])
+                looks.known = looks.known._replace(causes=answer)
+            elif name == "deaths" and answer is not None:
+                looks.known = looks.known._replace(deaths=answer)
             elif name == "hours" and answer is not None:
                 looks.known = looks.known._replace(failing=answer[0], usual_ms=answer[1])
         return marks
@@ -128,6 +135,10 @@ class Inspections:
         """What else was found."""
         found = self._looks.get(ref)
         return found.known if found else NOTHING
+
+    def _weight(self, ref: Ref) -> float:
+        found = self._counted.get(ref)
+        return weight(found[0]) if found else 0.0
 
     def _at_s(self, ref: Ref, name: str) -> float:
         found = self._looks.get(ref)
@@ -188,29 +199,43 @@ def _may_fail(layout: Layout, queue: Queue, _rate: Rate) -> bool:
     return history.has_stats(layout) and bool(counted or queue.count_in(State.READY) >= LEAST_READY)
 
 
-def _causes_ask(layout: Layout, queue: Queue) -> Ask[tuple[tuple[Cause, ...], tuple[Cause, ...]] | None]:
-    """The errors of those that failed last, dead or to be tried again, and of some of all the dead."""
+def _causes_ask(layout: Layout, queue: Queue) -> Ask[tuple[Cause, ...] | None]:
+    """The errors of those that failed last, dead or to be tried again."""
     asks = []
     for place in layout.places:
         number = queue.count(place.name)
-        if number and place.state is State.SCHEDULED:
-            asks.append(layout.page_ask(queue.name, place.name, 0, SAMPLE, 0))
-        elif number and place.state is State.DEAD:
-            asks.append(layout.page_ask(queue.name, place.name, max(0, number - SAMPLE), SAMPLE, 0))
-            rest = number - SAMPLE
-            steps = range(0, rest, max(BLOCK, -(-rest // BLOCKS))) if rest > 0 else ()
-            asks += [layout.page_ask(queue.name, place.name, at, min(BLOCK, rest - at), 0) for at in steps]
+        if number and place.state in (State.DEAD, State.SCHEDULED):
+            first = max(0, number - SAMPLE) if place.state is State.DEAD else 0
+            asks.append(layout.page_ask(queue.name, place.name, first, SAMPLE, 0))
 
-    def read(answers: Answers) -> tuple[tuple[Cause, ...], tuple[Cause, ...]]:
+    def told(jobs: list[Job]) -> tuple[Cause, ...]:
+        failed = [job for job in jobs if job.state is State.DEAD or job.attempts]
+        began_ms = queue.counted_ms - WINDOW_MS
+        lately = [job for job in failed if job.state is not State.DEAD or (job.since_ms or 0) >= began_ms]
+        return causes(lately or failed)
+
+    return _of_jobs(asks, told)
+
+
+def _deaths_ask(layout: Layout, queue: Queue) -> Ask[tuple[Cause, ...] | None]:
+    """The errors of some of all the dead: those that died together often died of the same."""
+    asks = []
+    for place in layout.places:
+        number = queue.count(place.name)
+        if number and place.state is State.DEAD:
+            steps = [number * part // BLOCKS for part in range(BLOCKS)] if number > BLOCKS * BLOCK else [0]
+            size = BLOCK if len(steps) > 1 else number
+            asks += [layout.page_ask(queue.name, place.name, at, size, 0) for at in steps]
+    return _of_jobs(asks, causes)
+
+
+def _of_jobs(asks: Sequence[Ask[Page]], told: Callable[[list[Job]], T]) -> Ask[T | None]:
+    """What is told by the jobs of these pages that have an error."""
+
+    def read(answers: Answers) -> T:
         left = iter(answers)
-        pages: list[Page] = [ask.read([next(left) for _call in ask.calls]) for ask in asks]
-        jobs = [job for page in pages for job in page.jobs]
-        failed = [job for job in jobs if job.error and (job.state is State.DEAD or job.attempts)]
-        dead = [job for job in failed if job.state is State.DEAD]
-        lately = [
-            job for job in failed if job.state is not State.DEAD or queue.counted_ms - (job.since_ms or 0) <= WINDOW_MS
-        ]
-        return causes(lately or failed), causes(dead)
+        pages = [ask.read([next(left) for _call in ask.calls]) for ask in asks]
+        return told([job for page in pages for job in page.jobs if job.error])
 
     return _or_none(Ask(tuple(call for ask in asks for call in ask.calls), read))
 
@@ -222,7 +247,11 @@ def causes(jobs: Sequence[Job]) -> tuple[Cause, ...]:
 
 
 def _has_failures(layout: Layout, queue: Queue, _rate: Rate) -> bool:
-    return "error" in layout.tells and any(finding.kind in CAUSED for finding in queue.findings)
+    return "error" in layout.tells and any(finding.kind in _FAILED for finding in queue.findings)
+
+
+def _has_deaths(layout: Layout, queue: Queue, _rate: Rate) -> bool:
+    return "error" in layout.tells and any(finding.kind in _DIED for finding in queue.findings)
 
 
 def _hours_ask(layout: Layout, queue: Queue) -> Ask[tuple[tuple[tuple[int, float], ...], int | None] | None]:
@@ -264,26 +293,27 @@ def _is_suspect(layout: Layout, queue: Queue, _rate: Rate) -> bool:
     return history.has_stats(layout) and (waits_long or any(one.kind == "failing" for one in queue.findings))
 
 
-def _or_none(ask: Ask[Any]) -> Ask[Any]:
+def _or_none(ask: Ask[T]) -> Ask[T | None]:
     """None where it fails: the counts go on without it."""
 
     def failed(error: Exception) -> None:
         log.debug("a closer look failed: %s", error)
 
-    return apart(lambda: ask, failed)
+    made: Ask[T | None] = Ask(ask.calls, ask.read)
+    return apart(lambda: made, failed)
 
 
-CAUSED = frozenset(
-    {"failing", "dead-many", "dead-share", "dead-near-cap", "dead-grows"}
-)  # findings whose errors say why
+_FAILED = frozenset({"failing", "dead-grows"})  # findings that the errors of the last failures explain
+_DIED = frozenset({"dead-many", "dead-share", "dead-near-cap"})  # and those of all the dead
 KINDS: Mapping[str, _Kind] = {
     "faults": _Kind(INSPECT_S, INSPECTIONS, _faults_ask, _may_have_faults),
     "lately": _Kind(3_600.0, INSPECTIONS, _lately_ask, _may_fail),
     "causes": _Kind(30.0, 3, _causes_ask, _has_failures),
+    "deaths": _Kind(300.0, 1, _deaths_ask, _has_deaths),
     "hours": _Kind(300.0, 3, _hours_ask, _is_suspect),
 }
 AT_FIRST = ("lately", "faults")  # looks that the counts alone call for
-AFTERWARDS = ("causes", "hours")  # and those that findings do
+AFTERWARDS = ("causes", "deaths", "hours")  # and those that findings do
 
 
 def failing_since_ms(shares: Sequence[tuple[int, float]], limit: float) -> int | None:

@@ -299,7 +299,7 @@ def _silent(queue: str, answer: Answer | Exception) -> tuple[Finding, ...]:
     names = [text(row[0]) or "a worker without a name" for row in rows]
     said, detail = f"{leases} of {names[0]}, which does not beat", ""
     if len(rows) > 1:
-        said, detail = f"{leases} of {len(rows)} workers that do not beat", ", ".join(names[:_NAMED])
+        said, detail = f"{leases} of {len(rows)} workers that do not beat", "held by " + ", ".join(names[:_NAMED])
         detail += f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     found = Finding("silent-leases", "warning", queue, said, key="w", detail=detail, since_ms=since_ms, jobs=jobs)
     return (found,)

@@ -20,7 +20,7 @@ from rqtui.engine.rates import NO_RATE, Rates
 from rqtui.errors import UsageError
 from rqtui.model import Cause, Count, Finding, Lately, Queue, Rate, Ref, State
 from rqtui.systems import registry
-from rqtui.text.formats import moment
+from rqtui.text.formats import moment, since
 
 NOW_MS = 1_800_000_000_000
 QUEUE = Queue(
@@ -175,8 +175,10 @@ def test_a_queue_where_half_of_the_attempts_fail_is_critical_and_names_the_cause
     assert judged.verdict == ("critical", "50 % of attempts fail, mostly HTTPStatusError 410 · e", "failing")
     assert (finding.key, finding.jobs, finding.causes) == ("e", 50, causes)
     assert finding.since_ms == NOW_MS - 8 * 60_000
-    since = moment(NOW_MS - 8 * 60_000)
-    assert health.sentence(finding) == f"50 % of attempts fail since {since}, mostly HTTPStatusError 410"
+    began = since(NOW_MS - 8 * 60_000, NOW_MS)
+    assert len(began) == len("04:12")
+    assert health.sentence(finding, NOW_MS) == f"50 % of attempts fail since {began}, mostly HTTPStatusError 410"
+    assert moment(finding.since_ms) in health.sentence(finding, NOW_MS + 86_400_000)
 
 
 def test_one_failure_in_ten_is_a_warning_and_a_handful_of_attempts_is_no_pattern() -> None:

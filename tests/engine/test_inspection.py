@@ -40,7 +40,8 @@ def jobs(prefix: str, number: int) -> tuple[NewJob, ...]:
 def lived(client: Redis, *groups: PastGroup) -> int:
     """Lets that have happened; the server's clock now."""
     now_ms = int(time.time() * 1000)
-    live_through(client, groups, now_ms)
+    for group in groups:  # one by one: of several it makes fewer where that takes long
+        live_through(client, (group,), now_ms)
     return now_ms
 
 
@@ -136,7 +137,7 @@ def test_the_incident_is_seen_at_one_look(client: Redis, engine: Engine) -> None
     silent, dead = found(queue, "silent-leases"), found(queue, "dead-many")
     assert (silent.severity, silent.jobs, silent.key) == ("critical", 200, "w")
     assert silent.text == "200 leases of 2 workers that do not beat"
-    assert silent.detail == "eu-7, eu-9"
+    assert silent.detail == "held by eu-7, eu-9"
     assert (dead.jobs, dead.text, dead.detail) == (1_200, "1 200 of 1 700 jobs are dead", "mostly CardDeclined")
     assert weight(queue) > 200
 
