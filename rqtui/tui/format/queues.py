@@ -127,9 +127,9 @@ def facts(queue: Queue | None, rate: Rate | None) -> tuple[object, ...]:
 def verdict(queue: Queue) -> tuple[Piece, ...]:
     """A dot in the hue of its severity, and the sentence."""
     words = queue.verdict.text
-    remedy = queue.findings[0].remedy if queue.findings else ""
-    if remedy and words.endswith(remedy):  # the rest may hold what others wrote
-        words = words.removesuffix(remedy) + keys.renamed(remedy)
+    helps = (queue.findings[0].remedy or queue.findings[0].key) if queue.findings else ""
+    if helps and words.endswith(helps):  # the rest may hold what others wrote
+        words = words.removesuffix(helps) + keys.renamed(helps)
     said = Piece(safe(words), "" if queue.findings else "muted")
     return Piece("● ", _SEVERITY[queue.verdict.severity]), said
 
