@@ -155,7 +155,7 @@ class Engine(Discovery):
                 rates[ref] = rate = rate._replace(usual_ms=self._rates.usual_ms(ref))
             whole = self._with_faults(ref, queue)
             judged = health.judged(whole, rate, self.limits(ref), self._inspections.known(ref))
-            made[ref] = self._inspections.counted(ref, judged, rate)
+            made[ref] = self._inspections.counted(ref, judged)
         return made
 
     def limits(self, ref: Ref) -> Thresholds:

@@ -66,6 +66,8 @@ def judged(queue: Queue, rate: Rate = NO_RATE, limits: Thresholds = DEFAULTS, kn
         if finding is not None:
             found.append(finding)
     if not found:
+        if not unknown and not queue.findings:
+            return queue
         text = f"ok · {FAILURES} unknown" if FAILURES in unknown else "ok"
         return replace(queue, findings=(), unknown=unknown, verdict=Verdict("ok", text))
     found.sort(key=lambda one: (-_RANK[one.severity], -weight_of(one, queue)))
@@ -103,14 +105,17 @@ def _unknown(queue: Queue) -> tuple[str, ...]:
     """What its system keeps nothing of, by what was counted: no counter, no place, no list, no age."""
     if not queue.counts:
         return ()
-    states = {count.state for count in queue.counts}
-    missing = {
-        FAILURES: "failed" not in queue.counters and State.DEAD not in states,
-        WORKERS: queue.workers is None,
-        LEASES: State.RESERVED not in states,
-        WAITS: queue.oldest_ready_ms is None and queue.count_in(State.READY) > 0,
-    }
-    return tuple(name for name, is_missing in missing.items() if is_missing)
+    places = {count.state: count.count for count in queue.counts}
+    missing = []
+    if State.DEAD not in places and "failed" not in queue.counters:
+        missing.append(FAILURES)
+    if queue.workers is None:
+        missing.append(WORKERS)
+    if State.RESERVED not in places:
+        missing.append(LEASES)
+    if queue.oldest_ready_ms is None and queue.count_in(State.READY):
+        missing.append(WAITS)
+    return tuple(missing)
 
 
 # -- the checks --------------------------------------------------------------------------------------------------------
@@ -146,7 +151,10 @@ def _fails(queue: Queue, rate: Rate, limits: Thresholds, known: Known) -> Findin
 
 def _dead(queue: Queue, _rate: Rate, limits: Thresholds, known: Known) -> Finding | None:
     """One finding about the dead: that they are near the most the queue keeps, many, or most of its jobs."""
-    dead, all = queue.count_in(State.DEAD), sum(count.count for count in queue.counts)
+    dead = queue.count_in(State.DEAD)
+    if not dead:
+        return None
+    all = sum(count.count for count in queue.counts)
     cap = queue.counters.get("dead_max", 0)
     near = "warning" if cap and dead >= NEAR_CAP * cap else ""
     many = limits.dead.severity(dead)
@@ -164,7 +172,7 @@ def _dead(queue: Queue, _rate: Rate, limits: Thresholds, known: Known) -> Findin
 
 def _dying(queue: Queue, rate: Rate, limits: Thresholds, known: Known) -> Finding | None:
     lately = rate.lately
-    severity = limits.dying.severity(lately.died)
+    severity = limits.dying.severity(lately.died) if lately.died else ""
     if not severity or lately.died < LEAST_DYING * (lately.done + lately.died):
         return None
     text = f"{_counted(lately.died, 'job')} died in the last {_age(max(1_000, lately.ms))}"
@@ -173,21 +181,30 @@ def _dying(queue: Queue, rate: Rate, limits: Thresholds, known: Known) -> Findin
 
 def _not_reaped(queue: Queue, _rate: Rate, limits: Thresholds, _known: Known) -> Finding | None:
     late = -(queue.next_expiry_ms or 0)
-    severity = limits.late.severity(late)
-    if not queue.expired or not severity:
+    if not queue.expired or not (severity := limits.late.severity(late)):
         return None
     text = f"{_counted(queue.expired, 'lease')} expired, nobody reaps for {_age(late)}"
-    found = Finding("expired-not-reaped", severity, queue.name, text, ". starts the reaper", key=".")
-    return replace(found, since_ms=queue.counted_ms - late, jobs=queue.expired)
+    return Finding(
+        "expired-not-reaped",
+        severity,
+        queue.name,
+        text,
+        ". starts the reaper",
+        key=".",
+        since_ms=queue.counted_ms - late,
+        jobs=queue.expired,
+    )
 
 
 def _not_dispatched(queue: Queue, rate: Rate, limits: Thresholds, _known: Known) -> Finding | None:
     """Counted from when the jobs could have been dispatched; who looks once has their word alone for it."""
+    if not queue.overdue or queue.paused:
+        return None
     late = -(queue.next_due_ms or 0)
     if rate.due_since_ms is not None:
         late = min(late, queue.counted_ms - rate.due_since_ms)
     severity = limits.late.severity(late)
-    if not queue.overdue or not severity or queue.paused:
+    if not severity:
         return None
     due_ms: int | None = queue.counted_ms - late
     due = _number(queue.overdue)
@@ -199,27 +216,41 @@ def _not_dispatched(queue: Queue, rate: Rate, limits: Thresholds, _known: Known)
         text = f"{due} due since {moment(due_ms)}, nobody dispatches"
     else:
         text, due_ms = f"{due} due, nobody dispatches", None
-    found = Finding("due-not-dispatched", severity, queue.name, text, ", starts the dispatcher", key=",")
-    return replace(found, since_ms=due_ms, jobs=queue.overdue)
+    return Finding(
+        "due-not-dispatched",
+        severity,
+        queue.name,
+        text,
+        ", starts the dispatcher",
+        key=",",
+        since_ms=due_ms,
+        jobs=queue.overdue,
+    )
 
 
 def _no_worker(queue: Queue, rate: Rate, limits: Thresholds, _known: Known) -> Finding | None:
     waits_ms = queue.oldest_ready_ms or 0
-    severity = limits.late.severity(waits_ms)
-    if queue.workers != 0 or queue.paused or rate.out_s != 0 or not severity:
+    if queue.workers != 0 or queue.paused or rate.out_s != 0 or not waits_ms:
         return None
-    waiting = queue.count_in(State.READY)
-    if not waiting:
+    severity, waiting = limits.late.severity(waits_ms), queue.count_in(State.READY)
+    if not severity or not waiting:
         return None
-    text = f"no live worker for {_counted(waiting, 'ready job')}"
-    found = Finding("no-live-worker", severity, queue.name, text, "start one: rqtui work", key="w")
-    return replace(found, since_ms=queue.counted_ms - waits_ms, jobs=waiting)
+    return Finding(
+        "no-live-worker",
+        severity,
+        queue.name,
+        f"no live worker for {_counted(waiting, 'ready job')}",
+        "start one: rqtui work",
+        key="w",
+        since_ms=queue.counted_ms - waits_ms,
+        jobs=waiting,
+    )
 
 
 def _old(queue: Queue, rate: Rate, limits: Thresholds, known: Known) -> Finding | None:
     """Beyond what is usual for this queue; without a history, or with a limit of its own, beyond the limit."""
     waits_ms = queue.oldest_ready_ms or 0
-    if queue.paused or queue.workers == 0:
+    if not waits_ms or queue.paused or queue.workers == 0:
         return None
     usual_ms = known.usual_ms if known.usual_ms is not None else rate.usual_ms
     is_own = limits.waiting != DEFAULTS.waiting
@@ -229,15 +260,25 @@ def _old(queue: Queue, rate: Rate, limits: Thresholds, known: Known) -> Finding 
         return None
     text = f"the oldest ready job waits for {_age(waits_ms)}"
     detail = "" if usual_ms is None else f"usually {_age(usual_ms) if usual_ms >= 1_000 else 'less than 1 s'}"
-    found = Finding("oldest-ready", severity, queue.name, text, "add workers, w shows them", key="w", detail=detail)
-    return replace(found, since_ms=queue.counted_ms - waits_ms, jobs=queue.count_in(State.READY))
+    return Finding(
+        "oldest-ready",
+        severity,
+        queue.name,
+        text,
+        "add workers, w shows them",
+        key="w",
+        detail=detail,
+        since_ms=queue.counted_ms - waits_ms,
+        jobs=queue.count_in(State.READY),
+    )
 
 
 def _grows(queue: Queue, rate: Rate, limits: Thresholds, _known: Known) -> Finding | None:
     """More comes than goes, and what is ready is already more than a limit's worth of work."""
-    lately, ready = rate.lately, queue.count_in(State.READY)
+    lately = rate.lately
     if lately.ms < LEAST_GROWING_MS or lately.grew <= 0 or queue.paused or queue.workers == 0:
         return None
+    ready = queue.count_in(State.READY)
     growth_s, out_s = 1000 * lately.grew / lately.ms, 1000 * (lately.done + lately.died) / lately.ms
     severity = limits.backlog.severity(1000 * ready / max(1.0, out_s))
     if growth_s < 1 or not severity:

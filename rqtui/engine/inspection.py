@@ -20,7 +20,7 @@ from rqtui.engine.rates import WINDOW_MS, Mark
 from rqtui.engine.urgency import weight
 from rqtui.errors import RqtuiError, reason
 from rqtui.layout.layout import Answers, Ask, Layout, apart
-from rqtui.model import Cause, Finding, Job, Page, Queue, Rate, Ref, State
+from rqtui.model import Cause, Finding, Job, Page, Queue, Ref, State
 from rqtui.text.causes import cause
 
 log = logging.getLogger("rqtui.engine")
@@ -56,7 +56,7 @@ class _Kind(NamedTuple):
     every_s: float
     most: int
     ask: Callable[[Layout, Queue], Ask[Any] | None]
-    is_needed: Callable[[Layout, Queue, Rate], bool]
+    is_needed: Callable[[Layout, Queue], bool]
 
 
 @dataclass(slots=True)
@@ -74,23 +74,28 @@ class Inspections:
     def __init__(self, layouts: Mapping[str, Layout]) -> None:
         self._layouts = layouts
         self._looks: dict[Ref, _Looks] = {}
-        self._counted: dict[Ref, tuple[Queue, Rate]] = {}
+        self._counted: dict[Ref, Queue] = {}
+        self._signs: dict[Ref, object] = {}  # what a queue was like when it was told what it needs
+        self._wanting: dict[str, set[Ref]] = {name: set() for name in KINDS}
         self._began: dict[Ref, dict[str, int | None]] = {}  # since when, by the kind of finding
         self._first: set[Ref] = set()  # queues in which something was looked at for the first time just now
 
     def asks(self, refs: Sequence[Ref], now_s: float, kinds: Iterable[str], *, is_all: bool = False) -> Asks:
         """The looks that are due now, by queue and kind; with `is_all` all that the counts call for."""
-        made: Asks = {}
+        for ref in refs:
+            if ref not in self._counted:
+                self.counted(ref, Queue(ref.queue, ref.layout))
+        asked, made = set(refs), Asks()
         for name in kinds:
-            kind, number = KINDS[name], 0
+            kind = KINDS[name]
             most = kind.most if not is_all else AT_ONCE if name in AFTERWARDS else len(refs)
-            for ref in sorted(refs, key=lambda ref: (self._at_s(ref, name), -self._weight(ref) if is_all else 0)):
-                if now_s - self._at_s(ref, name) < kind.every_s or number >= most:
-                    break
+            due = [(self._at_s(ref, name), ref) for ref in self._wanting[name] & asked]
+            due = [pair for pair in due if now_s - pair[0] >= kind.every_s]
+            due.sort(key=lambda pair: (pair[0], -weight(self._counted[pair[1]])))
+            for _at_s, ref in due[:most]:
                 ask = self._ask(kind, ref)
                 if ask is not None:
                     made[ref, name] = ask
-                    number += 1
         return made
 
     def take(self, answers: Mapping[tuple[Ref, str], Any], now_s: float) -> list[tuple[Ref, Mark]]:
@@ -112,19 +117,35 @@ class Inspections:
                 looks.known = looks.known._replace(failing=answer[0], usual_ms=answer[1])
         return marks
 
-    def counted(self, ref: Ref, queue: Queue, rate: Rate) -> Queue:
+    def counted(self, ref: Ref, queue: Queue) -> Queue:
         """Takes note of what was counted, and found in it; the same, with since when for what came while one looks."""
-        if queue.findings or self._began.get(ref) != {}:
-            before = self._began.get(ref)
-            is_news = before is None or ref in self._first
-            began = {
-                one.kind: (before or {}).get(one.kind, None if is_news else queue.counted_ms) for one in queue.findings
-            }
-            dated = (replace(one, since_ms=began[one.kind]) if one.since_ms is None else one for one in queue.findings)
-            self._began[ref], queue = began, replace(queue, findings=tuple(dated))
+        before = self._counted.get(ref)
+        self._counted[ref] = queue
+        sign = (
+            queue.counts,
+            queue.counters,
+            tuple(one.kind for one in queue.findings),
+            (queue.oldest_ready_ms or 0) >= SUSPECT_MS,
+        )
+        if sign != self._signs.get(ref):
+            self._signs[ref] = sign
+            layout = self._layouts[ref.layout]
+            for name, kind in KINDS.items():
+                (set.add if kind.is_needed(layout, queue) else set.discard)(self._wanting[name], ref)
+        if before is not None and (queue.findings or before.findings):
+            queue = self._dated(ref, queue, is_news=not before.counted_ms or ref in self._first)
         self._first.discard(ref)
-        self._counted[ref] = queue, rate
         return queue
+
+    def _dated(self, ref: Ref, queue: Queue, *, is_news: bool) -> Queue:
+        """With since when, for findings that do not say it; those that are found at a first look may be old."""
+        before = self._began.get(ref, {})
+        began = {one.kind: before.get(one.kind, None if is_news else queue.counted_ms) for one in queue.findings}
+        self._began[ref] = began
+        if all(one.since_ms is not None or began[one.kind] is None for one in queue.findings):
+            return queue
+        dated = (replace(one, since_ms=began[one.kind]) if one.since_ms is None else one for one in queue.findings)
+        return replace(queue, findings=tuple(dated))
 
     def faults(self, ref: Ref) -> tuple[Finding, ...]:
         """The faults that were found last."""
@@ -136,21 +157,13 @@ class Inspections:
         found = self._looks.get(ref)
         return found.known if found else NOTHING
 
-    def _weight(self, ref: Ref) -> float:
-        found = self._counted.get(ref)
-        return weight(found[0]) if found else 0.0
-
     def _at_s(self, ref: Ref, name: str) -> float:
         found = self._looks.get(ref)
         return found.at_s.get(name, NEVER_S) if found else NEVER_S
 
     def _ask(self, kind: _Kind, ref: Ref) -> Ask[Any] | None:
-        layout = self._layouts[ref.layout]
-        queue, rate = self._counted.get(ref, (Queue(ref.queue, ref.layout), Rate()))
-        if not kind.is_needed(layout, queue, rate):
-            return None
         try:
-            return kind.ask(layout, queue)
+            return kind.ask(self._layouts[ref.layout], self._counted[ref])
         except RqtuiError as error:  # the counts say so, too
             log.debug("%s: %s", ref, error)
             return None
@@ -173,7 +186,7 @@ def _faults_ask(layout: Layout, queue: Queue) -> Ask[tuple[Finding, ...]] | None
     return None if ask is None else apart(lambda: ask, failed)
 
 
-def _may_have_faults(layout: Layout, queue: Queue, _rate: Rate) -> bool:
+def _may_have_faults(layout: Layout, queue: Queue) -> bool:
     return not layout.inspects or any(queue.count_in(state) for state in layout.inspects)
 
 
@@ -194,7 +207,7 @@ def _lately_ask(layout: Layout, queue: Queue) -> Ask[Mark | None]:
     return _or_none(Ask(ask.calls, read))
 
 
-def _may_fail(layout: Layout, queue: Queue, _rate: Rate) -> bool:
+def _may_fail(layout: Layout, queue: Queue) -> bool:
     counted = queue.counters.get("failed", 0) + queue.counters.get("dead", 0)
     return history.has_stats(layout) and bool(counted or queue.count_in(State.READY) >= LEAST_READY)
 
@@ -246,11 +259,11 @@ def causes(jobs: Sequence[Job]) -> tuple[Cause, ...]:
     return tuple(Cause(text, number) for text, number in counted.most_common(CAUSES) if text)
 
 
-def _has_failures(layout: Layout, queue: Queue, _rate: Rate) -> bool:
+def _has_failures(layout: Layout, queue: Queue) -> bool:
     return "error" in layout.tells and any(finding.kind in _FAILED for finding in queue.findings)
 
 
-def _has_deaths(layout: Layout, queue: Queue, _rate: Rate) -> bool:
+def _has_deaths(layout: Layout, queue: Queue) -> bool:
     return "error" in layout.tells and any(finding.kind in _DIED for finding in queue.findings)
 
 
@@ -288,7 +301,7 @@ def usual_ms(found: History, queue: Queue, minutes: Sequence[tuple[int, Mapping[
 LEAST_MINUTES = 10  # of work, from which on something is usual
 
 
-def _is_suspect(layout: Layout, queue: Queue, _rate: Rate) -> bool:
+def _is_suspect(layout: Layout, queue: Queue) -> bool:
     waits_long = (queue.oldest_ready_ms or 0) >= SUSPECT_MS
     return history.has_stats(layout) and (waits_long or any(one.kind == "failing" for one in queue.findings))
 
@@ -310,7 +323,7 @@ KINDS: Mapping[str, _Kind] = {
     "lately": _Kind(3_600.0, INSPECTIONS, _lately_ask, _may_fail),
     "causes": _Kind(30.0, 3, _causes_ask, _has_failures),
     "deaths": _Kind(300.0, 1, _deaths_ask, _has_deaths),
-    "hours": _Kind(300.0, 3, _hours_ask, _is_suspect),
+    "hours": _Kind(300.0, 1, _hours_ask, _is_suspect),
 }
 AT_FIRST = ("lately", "faults")  # looks that the counts alone call for
 AFTERWARDS = ("causes", "deaths", "hours")  # and those that findings do

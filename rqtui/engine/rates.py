@@ -108,10 +108,11 @@ def _next(last: _Look | None, queue: Queue) -> Mark:
     Who died failed, where it is known who did not: else every attempt that is seen to end would be a failure.
     """
     before = last.now if last else Mark(0)
-    counters, ready = queue.counters, queue.count_in(State.READY)
+    counters = queue.counters
     if last and counters is last.queue.counters and queue.counts is last.queue.counts:
-        return before._replace(at_ms=queue.counted_ms)
-    come, done, dead = _grown(last.queue, queue) if last else (0, 0, 0)
+        return Mark(queue.counted_ms, *before[1:])
+    is_told = {"in", "out", "failed", "dead"} <= counters.keys()
+    come, done, dead = _grown(last.queue, queue) if last and not is_told else (0, 0, 0)
     tells_done = "out" in counters or any(count.state is State.DONE for count in queue.counts)
     return Mark(
         queue.counted_ms,
@@ -119,7 +120,7 @@ def _next(last: _Look | None, queue: Queue) -> Mark:
         counters.get("out", before.done + done),
         counters.get("failed", before.failed + (dead if tells_done else 0)),
         counters.get("dead", before.died + dead),
-        ready,
+        queue.count_in(State.READY),
     )
 
 
