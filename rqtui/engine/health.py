@@ -16,7 +16,6 @@ from rqtui.config.thresholds import DEFAULTS, Limit, Thresholds
 from rqtui.connection.nodes import nodes
 from rqtui.engine.inspection import NOTHING, SUSPECT_MS, Known, failing_since_ms
 from rqtui.engine.rates import NO_RATE, is_plausible
-from rqtui.engine.urgency import weight_of
 from rqtui.model import Cause, Finding, Queue, Rate, State, Verdict
 
 if TYPE_CHECKING:
@@ -70,7 +69,7 @@ def judged(queue: Queue, rate: Rate = NO_RATE, limits: Thresholds = DEFAULTS, kn
             return queue
         text = f"ok · {FAILURES} unknown" if FAILURES in unknown else "ok"
         return replace(queue, findings=(), unknown=unknown, verdict=Verdict("ok", text))
-    found.sort(key=lambda one: (-_RANK[one.severity], -weight_of(one, queue)))
+    found.sort(key=lambda one: (-_RANK[one.severity], -one.jobs))  # of equals the fault before what comes of it
     return replace(queue, findings=tuple(found), unknown=unknown, verdict=_verdict(found))
 
 
@@ -251,6 +250,8 @@ def _old(queue: Queue, rate: Rate, limits: Thresholds, known: Known) -> Finding 
     """Beyond what is usual for this queue; without a history, or with a limit of its own, beyond the limit."""
     waits_ms = queue.oldest_ready_ms or 0
     if not waits_ms or queue.paused or queue.workers == 0:
+        return None
+    if not is_plausible(queue.counted_ms - waits_ms, queue.counted_ms):  # a score of 1970 is no age
         return None
     usual_ms = known.usual_ms if known.usual_ms is not None else rate.usual_ms
     is_own = limits.waiting != DEFAULTS.waiting

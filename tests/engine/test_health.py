@@ -238,6 +238,18 @@ def test_a_wait_is_long_by_what_is_usual_for_the_queue() -> None:
     assert health.judged(queue, limits=strict, known=Known(usual_ms=600_000)).verdict.severity == "critical"
 
 
+def test_a_score_of_1970_is_no_age() -> None:
+    queue = replace(QUEUE, counted_ms=NOW_MS, counts=counted(ready=1), workers=1, oldest_ready_ms=NOW_MS - 1)
+    assert kinds(queue) == []
+
+
+def test_of_two_findings_that_are_as_bad_the_one_about_more_jobs_is_the_verdict() -> None:
+    found = [Finding("ghost", "warning", "mail", "no body", jobs=jobs) for jobs in (1, 700)]
+    queue = replace(QUEUE, counts=counted(ready=30), workers=1, oldest_ready_ms=600_000)
+    firsts = [health.judged(replace(queue, findings=(one,))).findings[0].kind for one in found]
+    assert firsts == ["oldest-ready", "ghost"]
+
+
 def test_of_several_findings_the_worst_is_the_verdict_and_all_are_kept() -> None:
     queue = replace(QUEUE, counts=counted(dead=1_200, ready=5, done=5_000), counters={}, paused=True)
     judged = health.judged(queue, Rate(lately=Lately(300_000, done=49, failed=51)))
