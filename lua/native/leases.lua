@@ -12,13 +12,13 @@
 --          grace_ms  int   how long a lease may be held by a worker that never beat
 -- returns  silent  (now_ms int) rows (worker bytes, leases int, beat_ms int, since_ms int)  a row per silent worker
 local reserved, attempts, workers = KEYS[1], KEYS[2], KEYS[3]
+local limit, grace_ms = tonumber(ARGV[2]), tonumber(ARGV[3])
+if #ARGV < 3 or string.find(ARGV[1] .. ARGV[2] .. ARGV[3], '%D') or #ARGV[1] > 13 or not limit or limit < 1 or limit > 1000
+  or not grace_ms then
+  return redis.error_reply('ERR limit is 1 to 1000, now_ms and grace_ms are whole numbers')
+end
 local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
-local limit, grace_ms = tonumber(ARGV[2]), tonumber(ARGV[3])
-if string.find(ARGV[1], '%D') or #ARGV[1] > 13 or not limit or limit % 1 ~= 0 or limit < 1 or limit > 1000 then
-  return redis.error_reply('ERR now_ms is a whole number, limit is 1 to 1000')
-end
-if not grace_ms or grace_ms < 0 then return redis.error_reply('ERR grace_ms is a whole number') end
 local ids = redis.call('ZRANGE', reserved, 0, limit - 1)
 if #ids == 0 then return {'silent', now_ms, {}} end
 local held, names = {}, {}
