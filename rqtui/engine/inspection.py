@@ -21,7 +21,7 @@ from rqtui.engine.urgency import weight
 from rqtui.errors import RqtuiError, reason
 from rqtui.layout.layout import Answers, Ask, Layout, apart
 from rqtui.model import Cause, Finding, Job, Page, Queue, Ref, State
-from rqtui.text.causes import cause
+from rqtui.text.causes import short_cause
 
 log = logging.getLogger("rqtui.engine")
 
@@ -255,7 +255,7 @@ def _of_jobs(asks: Sequence[Ask[Page]], told: Callable[[list[Job]], T]) -> Ask[T
 
 def causes(jobs: Sequence[Job]) -> tuple[Cause, ...]:
     """What failed most often among these jobs."""
-    counted = Counter(cause(job.error) for job in jobs)
+    counted = Counter(short_cause(job.error) for job in jobs)
     return tuple(Cause(text, number) for text, number in counted.most_common(CAUSES) if text)
 
 
