@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from rqtui.config.settings import DEFAULT_SYSTEM
 from rqtui.connection.connect import translated
-from rqtui.connection.nodes import is_cluster, nodes
+from rqtui.connection.nodes import is_cluster, nodes, ping
 from rqtui.errors import Denied, Unreachable, UsageError, reason
 from rqtui.layout.layout import Layout, typed
 from rqtui.model import Finding, Ref
@@ -186,7 +186,7 @@ class Discovery:
                 raise
             self.client.forget()
             with translated():
-                self.client.ping()  # raises when no node answers
+                ping(self.client)  # raises when no node answers
             return None
         except UsageError:
             raise
