@@ -46,7 +46,7 @@ class Watched:
         self.sentinel = fleet.sentinel(self.primary)
         self.hosts = f"127.0.0.1:{self.sentinel.port}"
         self.url = f"rediss+sentinel://127.0.0.1:1,{self.hosts}/jobs{fleet.options}"
-        wait_until(lambda: self._sees_replica(), what="the sentinel's view of the replica")
+        wait_until(self._sees_replica, what="the sentinel's view of the replica")
 
     def _sees_replica(self) -> bool:
         return len(self.sentinel.client.execute_command("SENTINEL", "REPLICAS", "jobs")) == 1

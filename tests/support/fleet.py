@@ -126,13 +126,21 @@ class Fleet:
             "tls-ca-cert-file": str(self._files.authority),
         }  # fmt: skip
 
-    def start(self, replicaof: Server | None = None, **settings: str) -> Server:
-        """A server with these settings (`_` for `-`), a replica with `replicaof`."""
+    def start(self, replicaof: Server | None = None, without: Sequence[str] = (), **settings: str) -> Server:
+        """A server with these settings (`_` for `-`), a replica with `replicaof`; `without` these commands."""
         port = free_port()
-        given = {"save": "", "repl_diskless_sync": "yes", "repl_diskless_sync_delay": "0", **settings}
-        words = [self._program or "", "--bind", "127.0.0.1"]
+        given = {
+            "bind": "127.0.0.1",
+            "save": "",
+            "repl_diskless_sync": "yes",
+            "repl_diskless_sync_delay": "0",
+            **settings,
+        }
+        words = [self._program or ""]
         for name, value in {**self._listening(port), **given}.items():
             words += [f"--{name.replace('_', '-')}", *(value.split() or [""])]
+        for command in without:
+            words += ["--rename-command", command, ""]
         if replicaof:
             words += ["--replicaof", "127.0.0.1", str(replicaof.port)]
         server = self._server(port, words).start()
@@ -156,7 +164,7 @@ class Fleet:
         return self._server(port, [self._program or "", str(file), "--sentinel"]).start()
 
     def cluster(self, size: int = 3, replicas: int = 0, **settings: str) -> list[Server]:
-        """Nodes that share all slots, each an equal part, in their order; behind them their replicas, round by round."""
+        """Nodes that share all slots, each an equal part, in their order; behind them their replicas in turn."""
         given = {"cluster_enabled": "yes", "cluster_node_timeout": "1000", **settings}
         if self._files:
             given["tls_cluster"] = "yes"
