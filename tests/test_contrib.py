@@ -180,7 +180,7 @@ def _in_buildah(url: str) -> list[str]:
 BUILDERS: dict[str, tuple[list[str], Callable[[str], list[str]]]] = {
     "docker": (["docker", "build", "-q"], _in_docker("docker")),
     "podman": (["podman", "build", "-q"], _in_docker("podman")),
-    "buildah": (["buildah", "build", "-q", "--pull=missing", "--isolation", "chroot"], _in_buildah),
+    "buildah": (["buildah", "build", "-q", "--isolation", "chroot"], _in_buildah),
 }
 
 

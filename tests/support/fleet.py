@@ -126,8 +126,15 @@ class Fleet:
             "tls-ca-cert-file": str(self._files.authority),
         }  # fmt: skip
 
-    def start(self, replicaof: Server | None = None, without: Sequence[str] = (), **settings: str) -> Server:
-        """A server with these settings (`_` for `-`), a replica with `replicaof`; `without` these commands."""
+    def start(
+        self,
+        replicaof: Server | None = None,
+        without: Sequence[str] = (),
+        under: Sequence[str] = (),
+        program: str = "",
+        **settings: str,
+    ) -> Server:
+        """A server with these settings (`_` for `-`); `without` these commands, `under` other words."""
         port = free_port()
         given = {
             "bind": "127.0.0.1",
@@ -136,7 +143,7 @@ class Fleet:
             "repl_diskless_sync_delay": "0",
             **settings,
         }
-        words = [self._program or ""]
+        words = [*under, program or self._program or ""]
         for name, value in {**self._listening(port), **given}.items():
             words += [f"--{name.replace('_', '-')}", *(value.split() or [""])]
         for command in without:
