@@ -22,7 +22,6 @@ from redis.sentinel import Sentinel
 
 from rqtui.connection.error_messages import describe, describe_of_sentinel
 from rqtui.connection.meter import metered, of_kind
-from rqtui.connection.nodes import ping
 from rqtui.connection.urls import Address, Hosts, shown
 from rqtui.text.names import to_bytes
 
@@ -241,7 +240,8 @@ class Cluster:
         lost: RedisError | None = None
         for node in self.primaries():
             try:
-                ping(node)
+                with contextlib.suppress(NoPermissionError):  # which is an answer, too
+                    node.ping()
                 return node
             except (NoConnection, TimeoutError) as error:
                 lost = error
