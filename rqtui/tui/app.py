@@ -171,6 +171,10 @@ class Cockpit(App[None]):
         """What every painted line goes through."""
         return [*super().get_line_filters(), *([ASCII] if self.session.settings.is_ascii else ())]
 
+    def on_load(self) -> None:
+        """From Python 3.12 on Textual begins tasks eagerly: fields of the first screen then look for it too early."""
+        asyncio.get_running_loop().set_task_factory(None)
+
     def on_mount(self) -> None:
         """Starts the threads, and listens to the signals that end a terminal."""
         loop = asyncio.get_running_loop()

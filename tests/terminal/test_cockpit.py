@@ -285,6 +285,34 @@ def test_a_body_goes_through_the_editor_into_a_new_job(opened: Opened, mail: See
     assert made.body == b'{"by": "editor"}'
 
 
+def test_ctrl_c_ends_an_editor_and_leaves_the_form_as_it_was(opened: Opened, mail: Seeded, tmp_path: Path) -> None:
+    script = tmp_path / "editor"
+    script.write_text("#!/bin/sh\necho it edits\nsleep 600\n")
+    script.chmod(0o700)
+    it = opened(before=f"VISUAL= EDITOR={shlex.quote(str(script))}")
+    it.keys("Enter", "N")
+    it.until("Enqueue a job in mail")
+    it.keys("C-e")
+    it.until("it edits")
+    it.keys("C-c")
+    it.until("Enqueue a job in mail", "was ended by signal 2; the body")
+    it.keys("Escape")
+    it.until("a1")
+
+
+@pytest.mark.parametrize(
+    ("editor", "said"), [("false", "false ended with 1"), ("./none", "./none cannot be run: No such")]
+)
+def test_an_editor_that_fails_gives_the_terminal_back(opened: Opened, mail: Seeded, editor: str, said: str) -> None:
+    it = opened(before=f"VISUAL= EDITOR={editor}")
+    it.keys("Enter", "N")
+    it.until("Enqueue a job in mail")
+    it.keys("C-e")
+    it.until("Enqueue a job in mail", said)
+    it.keys("Escape")
+    it.until("a1")
+
+
 def test_duplicate_puts_another_and_edit_and_retry_takes_the_place_of_the_first(opened: Opened, mail: Seeded) -> None:
     it = opened()
     it.keys("Enter")

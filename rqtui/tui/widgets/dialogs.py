@@ -235,15 +235,20 @@ class Question(ModalScreen["Given | None"]):
         editors = self.query(BodyEditor)
         if not editors:
             return
-        body = editors.first()
+        body, made, said = editors.first(), b"", ""
         try:
             words = editing.command()
             with self.app.suspend():
-                made = editing.edited(body.current(), body.suffix, words)
+                try:
+                    made = editing.edited(body.current(), body.suffix, words)
+                except UsageError as error:  # in here: what passes `suspend` leaves the terminal as the editor had it
+                    said = str(error)
         except SuspendNotSupported:
-            self._say("this terminal cannot be handed to an editor.")
+            said = "this terminal cannot be handed to an editor."
         except UsageError as error:
-            self._say(str(error))
+            said = str(error)
+        if said:
+            self._say(said)
         else:
             body.replace(made)
         self.app.refresh(repaint=True, layout=True)
