@@ -89,7 +89,7 @@ LOOKS: tuple[Look, ...] = (
         "quotation_mark",
         "screen.group",
         "group",
-        "group queues by the beginning of their names, level by level",
+        "group queues by how their names begin, level by level",
         ("overview",),
     ),
     Look(
