@@ -58,6 +58,7 @@ class Layout:
     has_client: ClassVar[bool] = False  # `rqtui.client.Queue` puts into its queues, and its workers take from them
     names_key: ClassVar[str] = ""  # the key that holds the names of its queues, where there is one
     fits_cluster: ClassVar[bool] = False  # all keys of a queue lie in one slot
+    finds_by_id: ClassVar[bool] = False  # `job_ask` looks a job up directly, however many there are
     tells: ClassVar[frozenset[str]] = frozenset()  # of name, tried, error, worker: what it knows of a job
 
     def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:

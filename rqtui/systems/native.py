@@ -35,6 +35,7 @@ class Native(Layout):
     has_client = True
     names_key = QUEUES
     fits_cluster = True
+    finds_by_id = True
     tells = frozenset({"name", "tried", "error", "worker"})
 
     def keys(self, queue: str) -> Mapping[str, str]:
