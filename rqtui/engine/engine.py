@@ -13,7 +13,8 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import Any, Protocol, TypeVar
+from functools import partial
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from rqtui.config import thresholds
 from rqtui.config.thresholds import Thresholds
@@ -69,6 +70,14 @@ class Keeper(Protocol):
         self, engine: Engine, verb: str, ref: Ref, form: Mapping[str, object]
     ) -> Iterator[list[Outcome]] | None:
         """Another way to do the same that can be undone; None: there is none, or none is needed."""
+
+
+class Sought(NamedTuple):
+    """Jobs found by an id, each with its queue; the systems in which none was looked up; queues that gave an error."""
+
+    jobs: tuple[tuple[Ref, Job], ...]
+    systems: tuple[str, ...] = ()
+    failed: int = 0
 
 
 class Engine(Discovery):
@@ -205,6 +214,18 @@ class Engine(Discovery):
     def job(self, ref: Ref, id: bytes, body_bytes: int = 65536) -> Job | None:
         """All about one job, None when there is no such job."""
         return self.ask(self.layouts[ref.layout].job_ask(ref.queue, id, body_bytes))
+
+    def jobs_of_any_queue(self, ids: Sequence[bytes]) -> Sought:
+        """The jobs of these ids in all known queues, looked up directly, all in one round trip.
+
+        A system whose jobs can only be looked through, entry by entry, is left out and named.
+        """
+        asked = [(ref, id) for ref in self.refs if self.layouts[ref.layout].finds_by_id for id in ids]
+        answers = self.ask_each(partial(self.layouts[ref.layout].job_ask, ref.queue, id, 0) for ref, id in asked)
+        found = [(ref, job) for (ref, _id), job in zip(asked, answers, strict=True) if isinstance(job, Job)]
+        failed = {ref for (ref, _id), answer in zip(asked, answers, strict=True) if isinstance(answer, RqtuiError)}
+        left_out = sorted({ref.layout for ref in self.refs if not self.layouts[ref.layout].finds_by_id})
+        return Sought(tuple(found), tuple(left_out), len(failed))
 
     def workers(self, ref: Ref) -> tuple[Worker, ...]:
         """The workers of a queue."""

@@ -59,6 +59,7 @@ class Layout:
     names_key: ClassVar[str] = ""  # the key that holds the names of its queues, where there is one
     fits_cluster: ClassVar[bool] = False  # all keys of a queue lie in one slot
     inspects: ClassVar[frozenset[State]] = frozenset()  # who has no job there needs no look for faults; none: all do
+    finds_by_id: ClassVar[bool] = False  # `job_ask` looks a job up directly, however many there are
     tells: ClassVar[frozenset[str]] = frozenset()  # of name, tried, error, worker: what it knows of a job
 
     def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:

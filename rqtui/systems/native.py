@@ -39,6 +39,7 @@ class Native(Layout):
     names_key = QUEUES
     fits_cluster = True
     inspects = frozenset({State.RESERVED})
+    finds_by_id = True
     tells = frozenset({"name", "tried", "error", "worker"})
 
     def keys(self, queue: str) -> Mapping[str, str]:

@@ -35,7 +35,7 @@ def keys_table() -> str:
     for key in keys.VERB_KEYS:
         for verb in keys.verbs_of(key):
             takes = ", ".join(verb.takes) or f"the {verb.scope}"
-            rows.append(f"| `{key}` | {verb.label}{' (asks first)' if verb.danger else ''} | {takes} |")
+            rows.append(f"| `{key}` | {verb.label}{' (asks first)' if verb.danger or verb.effect else ''} | {takes} |")
     return "\n".join(rows)
 
 

@@ -62,11 +62,11 @@ def until_gone(terminal: Terminal, words: str) -> None:
 def command(terminal: Terminal, words: str) -> None:
     """Chooses a command of the palette."""
     terminal.keys(":")
-    terminal.until("Search for commands")
+    terminal.until("a queue, the id of a job")
     terminal.type(words)
     wait_until(lambda: terminal.text().count(words) > 1, PATIENCE_S, "the command was found", every_s=0.05)
     terminal.keys("Enter")
-    until_gone(terminal, "Search for commands")
+    until_gone(terminal, "a queue, the id of a job")
 
 
 SIDE_VIEWS = {
@@ -177,13 +177,13 @@ def test_everything_matching_is_told_before_it_is_deleted_and_comes_back_by_undo
     wait_until(lambda: sorted(mail.ids("dead")) == ["dead-1", "dead-2", "dead-3"], PATIENCE_S)
 
 
-def test_enter_means_yes_where_the_frame_says_so(opened: Opened, mail: Seeded) -> None:
+def test_the_frame_says_that_y_does_it_and_enter_leaves_it(opened: Opened, mail: Seeded) -> None:
     it = opened()
     it.keys("Enter", "5")
     it.until("dead-1")
     it.keys("*", "R")
-    it.until("Requeue: all 3 jobs in dead", "Enter yes", "keep attempts")
-    it.keys("Enter")
+    it.until("Requeue: all 3 jobs in dead", "y requeue   Enter, Esc no", "keep attempts")
+    it.keys("Enter", "R", "y")
     it.until("3 requeued")
     assert mail.ids("dead") == []
 
@@ -214,7 +214,7 @@ def test_unlock_and_lock_by_the_palette(opened: Opened, mail: Seeded) -> None:
     assert mail.ids("ready") == ["a1", "a2", "a3"]
     command(it, "unlock 15m")
     it.until("Changes are on: write until")
-    it.keys("P")
+    it.keys("P", "y")
     wait_until(lambda: mail.engine.snapshot(_counts(mail)).queue(mail.ref).paused, PATIENCE_S, "it is paused")
     command(it, "lock now")
     it.until("Locked: this screen changes nothing now", "read-only")
@@ -335,7 +335,7 @@ def test_the_operations_are_written_into_files(opened: Opened, tmp_path: Path) -
     folder = tmp_path / "here"
     folder.mkdir()
     it = opened(before=f"cd {shlex.quote(str(folder))} &&")
-    it.keys("Enter", "P")
+    it.keys("Enter", "P", "y")
     it.until("paused")
     it.keys("o")
     it.until("pause", "mail")

@@ -6,7 +6,7 @@ Each place has its own filter: a short one is filtered at each refresh, a long o
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
@@ -18,8 +18,8 @@ from textual.events import DescendantFocus, Resize
 
 from rqtui.engine import filters
 from rqtui.errors import UsageError
-from rqtui.model import Focus, Job, Queue, Rate, Ref, Snapshot, State
-from rqtui.text import elision
+from rqtui.model import Focus, Job, Page, Queue, Rate, Ref, Snapshot, State
+from rqtui.text import elision, paths
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
 from rqtui.tui.format import columns, jobs, timeline
@@ -41,6 +41,7 @@ WITH_DETAIL = 140
 ALL_PLACES = 200  # five panes and a detail need that much to be read; below, done is shown while it is current
 FEW_PLACES = 4  # these have room side by side, also done
 REDRAW_S = 0.2  # between two pictures of a scan under way
+PATHS_OF = 50  # jobs of a page, whose bodies tell which paths there are
 LEAVING = 4  # a fourth of a pane's rows: when more left at once, none is shown for once more
 
 
@@ -48,7 +49,7 @@ class Board(View):
     """One queue."""
 
     NAME = "board"
-    FILTER_HINT = "text  /re/  !term  id:  job:  err:  worker:  body:"
+    FILTER_HINT = "text /re/ !term id: job: err: worker: body: .path:  Tab paths  ↑ earlier"
     BINDINGS: ClassVar[list[BindingType]] = list(keys.board_bindings())
 
     def __init__(self, ref: Ref, layout: Layout) -> None:
@@ -335,6 +336,18 @@ class Board(View):
         elif not pane.move_to_next(lambda row: not row.is_gone and pane.lets_through(row.id, fits)):
             self.host.say("No other job that is loaded here fits the last filter; / looks through the whole place.")
 
+    def look_for_paths(self, then: Callable[[Sequence[str]], None]) -> None:
+        """Those of the page in sight, whose bodies are fetched for it."""
+        pane = self.pane()
+        ref, place, offset = pane.ref, pane.place.name, pane.page.offset if pane.page else 0
+
+        def fetched(answer: Answered) -> None:
+            page: Page | None = answer.result
+            if page is not None:
+                then(paths.paths_of(paths.decoded(job.body) for job in page.jobs if job.body))
+
+        self.session.ask(lambda engine: engine.page(ref, place, offset, PATHS_OF, board_scan.FILTER_BYTES), fetched)
+
     # -- scans --------------------------------------------------------------------------------------------------------
 
     def scan(self, pane: Pane) -> None:
@@ -434,6 +447,13 @@ class Board(View):
         self.action_place(next((number for number, place in places if place.state is state), 1))
         self.hold_filter(expression)
 
+    def stand_at(self, place: str) -> None:
+        """Goes to the place of that name; one that is not drawn yet opens on it."""
+        if not self.is_drawn:
+            self._current = place
+            return
+        self.action_place([pane.place.name for pane in self.panes()].index(place) + 1)
+
     def lists_jobs_of(self, ref: Ref) -> bool:
         """Those of its own queue."""
         return ref == self.ref
@@ -474,6 +494,12 @@ class Board(View):
         self.titles()
         if self.query_one("#detail").display:
             self.host.look_soon()
+
+    def on_table_title_clicked(self, event: Table.TitleClicked) -> None:
+        """A click on the words of a place goes there."""
+        number = board_borders.place_at(event.table.title, event.at)
+        if number:
+            self.action_place(number)
 
     def on_table_fitted(self, _event: Table.Fitted) -> None:
         """The frame says which rows are in sight."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from rqtui.model import Place, Queue
 from rqtui.text import formats
-from rqtui.text.pieces import Piece
+from rqtui.text.pieces import Cell, Piece, pieces_of
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
 from rqtui.tui.format import jobs
@@ -35,6 +35,19 @@ def tabs(panes: Sequence[Pane], current: Pane, queue: Queue | None) -> list[Piec
     if current.expression and _room(current, pieces) < min(_FILTER_CELLS, formats.cell_len(current.expression) + 2):
         pieces = _places(panes, current, queue, is_short=True)
     return [*pieces, *_filter(current, _room(current, pieces))]
+
+
+def place_at(cells: Sequence[Cell], at: int) -> int:
+    """The number of the place whose words stand `at` cells from the beginning of a frame's top line; 0: none does."""
+    number, end = 0, 0
+    for text, _style in (piece for cell in cells for piece in pieces_of(cell)):
+        if end > at or text.startswith("/"):
+            break
+        word = text.strip()
+        if text.startswith(" ") and word.isdecimal() and (not number or int(word) == number + 1):
+            number = int(word)
+        end += formats.cell_len(text)
+    return number if end > at >= 0 else 0
 
 
 def _room(pane: Pane, pieces: Sequence[Piece]) -> int:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
 from textual.content import Content
@@ -44,6 +44,16 @@ class Overview(View):
     NAME = "overview"
     IS_FIRST = True
     MAKES_QUEUES = True
+    SORTS = queues.SORTS
+    SORT_OF: ClassVar[Mapping[str, str]] = {
+        "queue": "name",
+        "ready": "ready",
+        "dead": "dead",
+        "oldest": "oldest",
+        "rate": "out",
+        "spark": "out",
+        "verdict": "worst first",
+    }
     FILTER_HINT = "a part of a name, a system or a verdict; /regular expression/ and !not"
     DEFAULT_CSS = """
     Overview #unspoken { height: auto; max-height: 4; padding: 0 2; color: $muted; display: none; }
@@ -367,7 +377,10 @@ class Overview(View):
 
     def action_sort(self) -> None:
         """The next sort."""
-        self.sort = queues.SORTS[(queues.SORTS.index(self.sort) + 1) % len(queues.SORTS)]
+        self.sort_by_the_next()
+
+    def sorted_anew(self) -> None:
+        """Another order."""
         self._redraw()
 
     def action_group(self) -> None:
@@ -405,6 +418,18 @@ class Overview(View):
             self._redraw()
         elif shown:
             self.host.open_board(shown)
+
+    def on_table_cell_clicked(self, event: Table.CellClicked) -> None:
+        """A click on a verdict goes where its key leads: to a view, else to the board."""
+        ref = self.ref()
+        queue = self._known.get(ref) if ref else None
+        if event.column != "verdict" or ref is None or queue is None or not queue.findings:
+            return
+        view = keys.view_named_in(queue.findings[0].remedy)
+        if view:
+            self.app.simulate_key(keys.view_key(view))
+        else:
+            self.host.open_board(ref)
 
     def on_table_moved(self, _event: Table.Moved) -> None:
         """Other keys may apply to another queue."""

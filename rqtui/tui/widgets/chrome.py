@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from textual.app import RenderResult
 from textual.content import Content
+from textual.events import Click
 from textual.geometry import Region
 from textual.widget import Widget
 
@@ -20,6 +21,7 @@ from rqtui.model import Queue, Rate, State
 from rqtui.text import formats
 from rqtui.text.elision import Fit
 from rqtui.text.sanitise import safe
+from rqtui.tui import keys
 
 if TYPE_CHECKING:
     from rqtui.engine.loops import Loop
@@ -49,6 +51,26 @@ class Bar(Widget):
     def render(self) -> RenderResult:
         """The lines, left and right."""
         return Content("\n").join([spread(left, right, self.size.width) for left, right in self._lines])
+
+    def on_click(self, event: Click) -> None:
+        """A click on a key, or on the words behind it, presses the key."""
+        offset = event.get_content_offset(self)
+        if offset is not None and offset.y < len(self._lines):
+            sign = key_at(spread(*self._lines[offset.y], self.size.width), offset.x)
+            if sign:
+                self.app.simulate_key(keys.named(sign))
+
+
+def key_at(line: Content, at: int) -> str:
+    """The key whose hint (`hint` made it) stands at a cell of a line; empty where none does."""
+    text = line.plain
+    at = next((index for index in range(len(text)) if formats.cell_len(text[: index + 1]) > at), len(text))
+    for span in line.spans:
+        if span.style == _USABLE and span.start <= at < len(text) and "  " not in text[span.start : at + 1]:
+            following = [other.start for other in line.spans if other.style == _USABLE and other.start > span.start]
+            if not following or at < following[0]:
+                return text[span.start : span.end].split(" ")[0]
+    return ""
 
 
 class Header(Bar):
@@ -240,6 +262,7 @@ def totals(number: int, rate: Rate, found: int | None = None) -> Content:
 
 # -- below ------------------------------------------------------------------------------------------------------------
 
+_USABLE = "b $accented"
 Key = tuple[str, str, bool]  # as it is read, its label, usable now
 
 
@@ -282,7 +305,7 @@ def hint(key: str, label: str) -> Content:
 
 def _key(key: str, label: str, is_usable: bool) -> Content:
     said = f" {label}" if label else ""
-    return _said((key, "b $accented" if is_usable else "$frame"), (said, "$muted" if is_usable else "$frame"))
+    return _said((key, _USABLE if is_usable else "$frame"), (said, "$muted" if is_usable else "$frame"))
 
 
 def strip_line(keys: Sequence[tuple[str, str]], figures: Sequence[str], alarm: str, width: int) -> Sides:
