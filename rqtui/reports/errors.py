@@ -51,6 +51,8 @@ def message(job: Job) -> str:
     return normalise(job.error or job.problem)
 
 
+SEPARATOR = "\x1f"  # of the parts of a key
+
 # -- groups ------------------------------------------------------------------------------------------------------------
 
 
@@ -97,7 +99,7 @@ class Group:
     @property
     def id(self) -> str:
         """The key as one text."""
-        return "\x1f".join(self.key)
+        return SEPARATOR.join(self.key)
 
 
 _Pairs = Sequence[tuple[Job, Said]]
@@ -131,6 +133,11 @@ def grouped(jobs: Iterable[Job], width: Width = Width.CAUSE) -> tuple[Group, ...
     """The groups of jobs that somebody has at hand, the largest first; jobs that did not fail are left out."""
     groups, _grouping = _grouped([(job, _said(job)) for job in jobs if is_meant(job)], width, {})
     return groups
+
+
+def group_id(report: Errors, job: Job) -> str:
+    """The id of the group that a job is in by the grouping of a report."""
+    return SEPARATOR.join(report.grouping.key(_said(job)))
 
 
 def summary(groups: Sequence[Group], most: int = 2) -> str:

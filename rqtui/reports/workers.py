@@ -16,7 +16,7 @@ from rqtui.errors import RqtuiError
 from rqtui.layout.layout import Ask, Layout
 from rqtui.model import Focus, Job, Page, Ref, State, Worker
 
-HELD, HELD_IN_ALL = 200, 1000  # reserved jobs that are looked at, of a queue and of all: those whose lease ends first
+HELD, HELD_IN_ALL = 500, 1000  # reserved jobs that are looked at, of a queue and of all: those whose lease ends first
 LEAST = 10  # of each of many queues
 GROUPS = ("workers", "held")  # what is asked of each queue
 MOST_QUEUES = 100  # asked for in one round trip
@@ -106,9 +106,10 @@ def read(
 
 
 def rank(seat: Seat) -> tuple[object, ...]:
-    """Troubled ones with jobs first, then those without; the others by name."""
-    is_troubled = seat.standing in TROUBLED
-    return (not is_troubled, not seat.jobs, ORDER[seat.standing]) if is_troubled else (True, seat.ref.queue, seat.name)
+    """Troubled ones with jobs first, then those without; then who holds jobs and never beat; the others by name."""
+    if seat.standing in TROUBLED:
+        return 0, not seat.jobs, ORDER[seat.standing]
+    return 1 + (seat.standing is not Standing.UNSEEN), seat.ref.queue, seat.name
 
 
 def _seats(ref: Ref, known: Iterable[Worker], jobs: Iterable[Job], is_whole: bool, now_ms: int) -> Iterator[Seat]:

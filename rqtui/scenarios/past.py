@@ -19,7 +19,7 @@ from rqtui.scripts import script as scripts
 ATTEMPTS = 3
 _RUN_MS = 740
 _PAUSE_MS = 45_000  # longer than any backoff between two of these attempts
-_BEAT_TTL_MS = 60_000  # a silent worker is forgotten after ten of these
+_BEAT_TTL_MS = 120_000  # a silent worker is forgotten after ten of these
 _SLOW = 10  # on a server that is too slow for all of it, one job of so many has a past
 
 

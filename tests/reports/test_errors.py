@@ -227,3 +227,14 @@ def test_the_class_of_a_group_is_short_where_there_is_little_room(client: Redis,
         "App\\Jobs\\Late: by # s": "Late: by # s",
         "just words": "just words",
     }
+
+
+def test_a_group_is_found_again_when_more_jobs_were_looked_at(client: Redis, engine: Engine) -> None:
+    mail = Queue("mail", client)
+    for number in range(40):
+        fail(mail, f"CardDeclined: charge ch_{number}x of ann{number} was declined", final=True)
+    half = errors.grouped(list(engine.page(MAIL, "dead", 0, 20).jobs))
+    whole = last(errors.report(engine, [MAIL]))
+    example = half[0].example
+    (again,) = [group for group in whole.groups if group.id == errors.group_id(whole, example)]
+    assert example.id in {job.id for job in again.jobs}

@@ -99,3 +99,9 @@ def test_an_order_is_no_trouble_while_it_beats() -> None:
     worker = Worker("w", "mail", 1000, 60_000, "stop")
     assert workers.standing(worker, (), 2000) is Standing.STOPPING
     assert workers.standing(worker, (), 62_000) is Standing.LATE
+
+
+def test_who_holds_jobs_and_never_beat_stands_above_those_at_work() -> None:
+    names = {Standing.RUNNING: "a", Standing.UNSEEN: "z", Standing.LATE: "y", Standing.IDLE: "b"}
+    seats = [workers.Seat(Ref("native", "mail"), name, standing, None, (), True) for standing, name in names.items()]
+    assert [seat.name for seat in sorted(seats, key=workers.rank)] == ["y", "z", "a", "b"]

@@ -65,6 +65,7 @@ class Errors(ReportView):
         self._then: tuple[Verb, Group] | None = None  # what will be done with them
         self.width = Width.CAUSE
         self._frame_cells = 0  # of the widest frame
+        self._last: Group | None = None  # under the cursor, as last drawn
 
     def columns(self) -> Sequence[Column]:
         """The queue only where there are several."""
@@ -90,13 +91,21 @@ class Errors(ReportView):
         cells = min(FRAME_CELLS[1], max(FRAME_CELLS[0], longest)) if longest else 0
         if cells == self._frame_cells:
             super().draw()
-            return
-        self._frame_cells, cursor = cells, self.table.cursor_id
-        self.table.reset()
-        self.table.set_columns(self.columns())
-        super().draw()
-        if cursor is not None:
-            self.table.move_to(cursor)
+        else:
+            self._frame_cells, cursor = cells, self.table.cursor_id
+            self.table.reset()
+            self.table.set_columns(self.columns())
+            super().draw()
+            if cursor is not None:
+                self.table.move_to(cursor)
+        self._follow()
+
+    def _follow(self) -> None:
+        """Of a larger sample a group may have another key: the cursor goes where its example is now."""
+        last, known = self._last, {group.id: group for group in self.groups()}
+        if last is not None and self.report and self.table.cursor_id == last.id and last.id not in known:
+            self.table.move_to(errors.group_id(self.report, last.example))
+        self._last = known.get(str(self.table.cursor_id), last)
 
     def make(self, engine: Engine) -> Iterator[Report | None]:
         """A sample of the dead and the scheduled."""

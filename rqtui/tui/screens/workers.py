@@ -7,7 +7,7 @@ the jobs that the worker under the cursor holds.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -212,7 +212,7 @@ class Workers(View):
             (Piece("● ", hue), Piece(seat.standing.value, hue if seat.standing in TROUBLED else "")),
             safe(seat.name),
             *queue,
-            Piece(formats.count(len(seat.jobs)), "state-reserved" if seat.jobs else "muted"),
+            Piece(_held([seat]), "state-reserved" if seat.jobs else "muted"),
             safe(job.name) if job and job.name else Piece(formats.ZERO, "muted"),
             formats.job_id(id, ID_CELLS) if id else Piece(formats.ZERO, "muted"),
             formats.ZERO if seat.since_ms is None else formats.age(max(0, now_ms - seat.since_ms)),
@@ -227,7 +227,6 @@ class Workers(View):
         """How many workers there are, how many of them are in trouble, and what they hold."""
         troubled = [seat for seat in self._seats if seat.standing in TROUBLED]
         running = sum(seat.standing is Standing.RUNNING for seat in self._seats)
-        held = sum(len(seat.jobs) for seat in self._seats)
         stuck = sum(len(seat.jobs) for seat in troubled)
         number = len(self._seats)
         left = Content.assemble(
@@ -235,7 +234,7 @@ class Workers(View):
             ("   running ", "$muted"),
             (formats.count(running), "$state-ready" if running else "$data"),
             ("   hold ", "$muted"),
-            (formats.count(held), "$state-reserved" if held else "$data"),
+            (_held(self._seats), "$state-reserved" if any(seat.jobs for seat in self._seats) else "$data"),
             ("   silent ", "$muted"),
             (formats.count(len(troubled)), "$state-dead" if troubled else "$data"),
             (f" with {formats.numbered(stuck, 'job')}" if stuck else "", "$state-dead"),
@@ -343,6 +342,12 @@ def _as_job(seat: Seat) -> Job:
     words = to_bytes(f"{seat.ref.queue} {seat.standing} {worker.host if worker else ''}")
     id = job.id if job else worker.job if worker else b""
     return Job(id, "", "", "", State.RESERVED, b"", name=job.name if job else "", worker=seat.name, body=words)
+
+
+def _held(seats: Iterable[Seat]) -> str:
+    """How many jobs they hold; `~` where more may be theirs than were looked at."""
+    counted = [seat for seat in seats if seat.jobs]
+    return formats.count(sum(len(seat.jobs) for seat in counted), exact=all(seat.is_whole for seat in counted))
 
 
 def _left(seat: Seat, now_ms: int) -> Cell:
