@@ -95,9 +95,20 @@ class Count:
     exact: bool = True
 
 
+class Cause(NamedTuple):
+    """What several failures have in common, in a few words, and how many jobs of the sample have it."""
+
+    text: str
+    jobs: int
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that is or may be wrong, in words, with the keys and the remedy (kinds: see the CLI's page)."""
+    """Something that is or may be wrong, in words, with the keys and the remedy (kinds: see the CLI's page).
+
+    `text` says what is wrong, `detail` what may stand muted behind it: the cause, or what is usual. `key` is the key of
+    the screen that helps, as it is before a keymap moves it; two are parted by a blank. `keys` are keys of Redis.
+    """
 
     kind: str
     severity: str  # warning | critical
@@ -106,6 +117,11 @@ class Finding:
     remedy: str = ""
     keys: tuple[str, ...] = ()
     ids: tuple[bytes, ...] = ()
+    key: str = ""
+    detail: str = ""
+    since_ms: int | None = None  # the instant since when it is so; None: not known
+    jobs: int = 0  # how many jobs it is about; 0: none, or not known
+    causes: tuple[Cause, ...] = ()  # of failures, the most frequent first
 
 
 class Verdict(NamedTuple):
@@ -153,6 +169,7 @@ class Queue:
     findings: tuple[Finding, ...] = ()
     verdict: Verdict = Verdict()
     error: str = ""  # why this queue could not be counted
+    unknown: tuple[str, ...] = ()  # what its system keeps nothing of, so that no finding can tell: "failures"
 
     def count(self, place: str) -> int:
         """The number of jobs in `place`, 0 where the layout has no such place."""
@@ -200,11 +217,27 @@ class Outcome:
     job: Job | None = None
 
 
+class Lately(NamedTuple):
+    """What happened in a queue over the last minutes; `ms` is how long they were, 0 where nobody can tell."""
+
+    ms: int = 0
+    came: int = 0  # jobs that were put
+    done: int = 0  # attempts that went well
+    failed: int = 0  # attempts that failed
+    died: int = 0  # jobs that were given up
+
+    @property
+    def failing(self) -> float | None:
+        """The share of the attempts that failed, 0 to 1; None where none ended."""
+        ended = self.done + self.failed
+        return self.failed / ended if ended else None
+
+
 class Rate(NamedTuple):
     """What goes in and out of a queue, per second, from two counts; `history` is `out_s` of the last ticks.
 
     `due_since_ms` is the instant since when the oldest due job could have been dispatched, as far as looks can tell;
-    None where none is due, and at the first look.
+    None where none is due, and at the first look. `lately` is the same over the last minutes.
     """
 
     in_s: float = 0.0
@@ -212,6 +245,7 @@ class Rate(NamedTuple):
     failed_s: float = 0.0
     history: tuple[float, ...] = ()
     due_since_ms: int | None = None
+    lately: Lately = Lately()
 
     def drains_s(self, waiting: int) -> float | None:
         """Seconds until `waiting` jobs are gone at this rate; None when they are not getting fewer."""
