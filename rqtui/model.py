@@ -170,6 +170,7 @@ class Queue:
     verdict: Verdict = Verdict()
     error: str = ""  # why this queue could not be counted
     unknown: tuple[str, ...] = ()  # what its system keeps nothing of, so that no finding can tell: "failures"
+    paused_ms: int | None = None  # the instant since when it is paused; None: it is not, or nobody knows
 
     def count(self, place: str) -> int:
         """The number of jobs in `place`, 0 where the layout has no such place."""
@@ -225,6 +226,7 @@ class Lately(NamedTuple):
     done: int = 0  # attempts that went well
     failed: int = 0  # attempts that failed
     died: int = 0  # jobs that were given up
+    grew: int = 0  # by how many jobs the ready ones became more (negative: fewer)
 
     @property
     def failing(self) -> float | None:
@@ -237,7 +239,8 @@ class Rate(NamedTuple):
     """What goes in and out of a queue, per second, from two counts; `history` is `out_s` of the last ticks.
 
     `due_since_ms` is the instant since when the oldest due job could have been dispatched, as far as looks can tell;
-    None where none is due, and at the first look. `lately` is the same over the last minutes.
+    None where none is due, and at the first look. `lately` is the same over the last minutes, `usual_ms` how long its
+    oldest ready job waited before them, None where that is not known.
     """
 
     in_s: float = 0.0
@@ -246,6 +249,7 @@ class Rate(NamedTuple):
     history: tuple[float, ...] = ()
     due_since_ms: int | None = None
     lately: Lately = Lately()
+    usual_ms: int | None = None
 
     def drains_s(self, waiting: int) -> float | None:
         """Seconds until `waiting` jobs are gone at this rate; None when they are not getting fewer."""
@@ -293,7 +297,8 @@ class PageWish(NamedTuple):
 class Focus(NamedTuple):
     """What a screen shows: the queues to count on each tick (None: all of them), the pages and the one job.
 
-    `asks` are groups of `layout.Ask`s by name, which go along in the same round trip.
+    `asks` are groups of `layout.Ask`s by name, which go along in the same round trip. Who looks once and judges by it
+    is thorough: all closer looks that the queues need are taken, in two more round trips.
     """
 
     queues: tuple[Ref, ...] | None = None
@@ -301,6 +306,7 @@ class Focus(NamedTuple):
     job: tuple[Ref, bytes] | None = None
     job_body_bytes: int = 65536
     asks: Mapping[str, tuple[Any, ...]] = MappingProxyType({})
+    is_thorough: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,4 +23,12 @@ def make_engine(settings: Settings) -> Engine:
 
     made, client = registry.make_all(settings.layouts), connect(settings.url, meter=Meter())
     others = set(registry.names()) - {layout.name for layout in made}
-    return Engine(client, made, settings.read_only, others, denied=settings.denied, profile=settings.profile)
+    return Engine(
+        client,
+        made,
+        settings.read_only,
+        others,
+        denied=settings.denied,
+        profile=settings.profile,
+        limits=settings.limits,
+    )

@@ -30,7 +30,9 @@ class Verb:
     `scope` is what it acts on: job, place or queue. `takes` names the states whose jobs it may be asked for, where the
     script's `moves` cannot tell. `question` is what is asked before a dangerous verb; `lost` what cannot be undone.
     `fixed` are arguments that the key always passes. Verbs that share a key differ in `takes`. `script` is what it is
-    made with, where that has another name: such a verb is a way to use the script, known to the screen alone.
+    made with, where that has another name: such a verb is a way to use the script, known to the screen alone. `effect`
+    says what will happen: a verb that has one asks first, though nothing may be lost by it. One that `needs_form` means
+    nothing before a person has filled something in.
     """
 
     name: str
@@ -42,7 +44,9 @@ class Verb:
     danger: bool = False
     question: str = ""
     lost: str = ""
+    effect: str = ""
     form: tuple[Field, ...] = ()
+    needs_form: bool = False
     fixed: tuple[tuple[str, object], ...] = ()
     hidden: bool = False  # reached by the API, the loops or the shell, not from a menu
     script: str = ""
@@ -70,10 +74,11 @@ DRIP = (
     Field("stop_at_failures", "  stop after failures", "int", verb=HERE),
     Field("stop_at_depth", "  stop when so many wait", "int", verb=HERE),
 )
+SCREEN_WORKER = "rqtui"  # the name under which a screen leases a job for the person before it
 ALL_STATES = ("scheduled", "ready", "reserved", "done", "dead")
 
 VERBS: tuple[Verb, ...] = (
-    Verb("enqueue", "enqueue", "enqueued", "N", scope="queue", form=_NEW),
+    Verb("enqueue", "enqueue", "enqueued", "N", scope="queue", form=_NEW, needs_form=True),
     Verb(
         "ack",
         "ack",
@@ -129,11 +134,24 @@ VERBS: tuple[Verb, ...] = (
         question="Delete",
         lost="the jobs with their bodies and errors",
     ),
-    Verb("reschedule", "reschedule", "rescheduled", "T", takes=("scheduled", "ready"), form=_WHEN),
-    Verb("reprioritise", "reprioritise", "reprioritised", takes=("scheduled", "ready"), form=_WHEN[1:]),
+    Verb("reschedule", "reschedule", "rescheduled", "T", takes=("scheduled", "ready"), form=_WHEN, needs_form=True),
+    Verb(
+        "reprioritise",
+        "reprioritise",
+        "reprioritised",
+        takes=("scheduled", "ready"),
+        form=_WHEN[1:],
+        needs_form=True,
+    ),
     Verb("bump", "bump", "bumped", takes=("ready",)),
     Verb(
-        "extend", "extend", "extended", "E", takes=("reserved",), form=(Field("ttr_ms", "lease from now", "duration"),)
+        "extend",
+        "extend",
+        "extended",
+        "E",
+        takes=("reserved",),
+        form=(Field("ttr_ms", "lease from now", "duration"),),
+        needs_form=True,
     ),
     Verb("cancel", "cancel", "asked to cancel", takes=("reserved",)),
     Verb(
@@ -144,6 +162,7 @@ VERBS: tuple[Verb, ...] = (
         takes=ALL_STATES,
         question="Duplicate",
         form=(*_NEW, Field("delete_original", "delete the original, if it still is as it was read", "bool", verb=HERE)),
+        needs_form=True,
         script="enqueue",
         summary="Duplicate a job: enqueue a new one with the same body.",
     ),
@@ -157,6 +176,7 @@ VERBS: tuple[Verb, ...] = (
             *_NEW,
             Field("delete_original", "delete the original, if it still is as it was read", "bool", "x", verb=HERE),
         ),
+        needs_form=True,
         script="enqueue",
         summary="Edit and retry a job: enqueue another body, and delete the original.",
     ),
@@ -170,8 +190,24 @@ VERBS: tuple[Verb, ...] = (
         script="requeue",
         summary="Drip requeue: requeue so many jobs per second, until failures or depth pass a limit.",
     ),
-    Verb("pause", "pause", "paused", "P", scope="queue"),
-    Verb("resume", "resume", "resumed", "P", scope="queue"),
+    Verb(
+        "pause",
+        "pause",
+        "paused",
+        "P",
+        scope="queue",
+        question="Pause",
+        effect="no worker gets a job of it until it is resumed; jobs that are reserved go on",
+    ),
+    Verb(
+        "resume",
+        "resume",
+        "resumed",
+        "P",
+        scope="queue",
+        question="Resume",
+        effect="workers get its jobs again, at once",
+    ),
     Verb(
         "purge",
         "purge",
@@ -185,20 +221,21 @@ VERBS: tuple[Verb, ...] = (
         "reserve",
         "lease",
         "leased",
-        "H",
         scope="queue",
+        question="Lease the next job of",
+        effect=f"the next ready job goes to {SCREEN_WORKER}; no worker gets it before it is released or the lease ends",
         form=(Field("ttr_ms", "lease from now", "duration"),),
-        fixed=(("limit", 1), ("worker", "rqtui")),
+        fixed=(("limit", 1), ("worker", SCREEN_WORKER)),
     ),
     Verb(
         "pull",
         "pull",
         "pulled",
-        "U",
         scope="queue",
         fixed=(("limit", 1),),
         danger=True,
-        question="Pull",
+        question="Pull the next job of",
+        effect="the next ready job leaves the queue, and no worker will run it",
         lost="the job: no lease, no second try",
     ),
     Verb("dispatch", "dispatch", "dispatched", scope="queue", hidden=True),

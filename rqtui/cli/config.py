@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,6 +12,7 @@ from rqtui.cli.session import DONE, USAGE, Session
 
 if TYPE_CHECKING:
     from rqtui.config.resolve import InForce
+    from rqtui.config.thresholds import Limit
 
 EXAMPLE = """\
 # rqtui reads this file at its start; `rqtui config` says where it is and prints the effective settings.
@@ -35,6 +36,7 @@ EXAMPLE = """\
 #guarded = true                                  # a queue's name is typed before what is dangerous
 #read_only = true                                # "always": not even `unlock` turns changes on
 #deny = { "billing*" = ["delete", "purge"] }     # verbs refused, by queue
+#thresholds = { "mail*" = { waiting = "10m" } }  # as below, for this profile
 #theme = "rqtui-light"
 #interval = "5s"
 #calm = true
@@ -48,6 +50,19 @@ EXAMPLE = """\
 #board = ["id", "job", "age", "tried", "error"]
 #dead = ["id", "body.user.id", "tried", "error"]
 
+#[thresholds."*"]             # from when on it is a finding: a warning, or [warning, critical]; false: never
+#failing = [10, 50]           # per cent of the attempts of the last five minutes
+
+#[thresholds."billing*"]      # the names of queues; of several that fit the one further down wins, key by key
+#failing = [1, 10]
+#dead = [10, 100]             # dead jobs
+#dead_share = 50              # per cent of all jobs of the queue
+#dying = [1, 50]              # jobs that died in the last five minutes
+#waiting = ["2m", "10m"]      # the oldest ready job; not given: three times what is usual
+#backlog = ["1m", "30m"]      # of work that is ready, while it grows
+#silent = [1, 100]            # leases of workers that do not beat
+#late = "5s"                  # that nobody dispatches, reaps or works
+
 #[redact]                     # more keys whose values are masked wherever a body is shown
 #keys = ["iban", "ssn"]
 """
@@ -59,6 +74,7 @@ SHOWN = (  # the effective settings, by the name in the file: the field of Setti
     ("read_only", "read_only"),
     ("guarded", "is_guarded"),
     ("deny", "denied"),
+    ("thresholds", "limits"),
     ("theme", "theme"),
     ("interval", "interval_s"),
     ("calm", "is_calm"),
@@ -99,11 +115,20 @@ def _values(holds: InForce) -> Iterator[tuple[str, Any, str]]:
 
     for name, field in SHOWN:
         value = getattr(holds.settings, field)
+        if name == "thresholds":
+            value = tuple((pattern, _limits(limits)) for pattern, limits in value)
         yield name, mask(value) if name == "url" else value, holds.sources.get(name, "built in")
     for section in ("keymap", "columns", "redact"):
         value = getattr(holds.settings, section)
         if value:
             yield section, value, holds.config.at(section)
+
+
+def _limits(limits: Mapping[str, Limit]) -> tuple[str, ...]:
+    """Thresholds in words: `failing 10..50`."""
+    from rqtui.config.thresholds import written
+
+    return tuple(f"{name} {written(name, limit)}" for name, limit in limits.items())
 
 
 def _document(holds: InForce, problems: list[str]) -> dict[str, Any]:

@@ -19,6 +19,11 @@ _REMEDIES = {
     "oldest-ready": "add workers: rqtui work {queue} -- COMMAND",
     "backlog-grows": "add workers: rqtui work {queue} -- COMMAND",
     "dead-near-cap": "rqtui errors {queue}, then rqtui act requeue {queue} --place dead --all",
+    "dead-many": "rqtui errors {queue}",
+    "dead-share": "rqtui errors {queue}",
+    "dead-grows": "rqtui errors {queue}",
+    "failing": "rqtui errors {queue}",
+    "silent-leases": "rqtui workers {queue}, then rqtui act release {queue} --place reserved --filter worker:NAME",
 }
 
 
@@ -35,7 +40,11 @@ def document(found: Finding, words: str, layout: str | None = None) -> dict[str,
         "keys": [documents.text(key) for key in found.keys],
         "ids": [documents.text(id) for id in found.ids],
         "text": documents.sentence(found.text),
+        "detail": documents.sentence(found.detail),
         "remedy": documents.sentence(remedy(found, words)),
+        "jobs": found.jobs,
+        "since_at_ms": found.since_ms,
+        "causes": [{"text": documents.sentence(cause.text), "jobs": cause.jobs} for cause in found.causes],
     }
 
 
@@ -44,8 +53,9 @@ def remedy(found: Finding, words: str) -> str:
     return _REMEDIES[found.kind].format(queue=words) if found.kind in _REMEDIES else found.remedy
 
 
-def sentences(found: Sequence[Finding], words: str) -> list[str]:
-    """A line for each; `words` are what means the queue on a command line."""
+def sentences(found: Sequence[Finding], words: str, now_ms: int = 0) -> list[str]:
+    """A line for each; `words` are what means the queue on a command line, `now_ms` is when it was looked at."""
+    from rqtui.engine.health import sentence
     from rqtui.text.sanitise import safe, shown_id
 
     lines = []
@@ -53,6 +63,6 @@ def sentences(found: Sequence[Finding], words: str) -> list[str]:
         ids = "".join(f" {shown_id(id)}:" for id in finding.ids)
         where = f"{finding.queue}: " if finding.queue else ""
         todo = remedy(finding, words)
-        said = f"{safe(where)}{ids} {safe(finding.text)}".replace("  ", " ").strip()
+        said = f"{safe(where)}{ids} {safe(sentence(finding, now_ms))}".replace("  ", " ").strip()
         lines.append(f"{finding.severity:<8}  {said}{f' · {safe(todo)}' if todo else ''}")
     return lines

@@ -35,7 +35,7 @@ def jobs(
     expression: Annotated[
         str | None,
         typer.Option(
-            "--filter", metavar="EXPR", help="text /re/ !term id:x job:x err:x worker:x body:x, all must match."
+            "--filter", metavar="EXPR", help="text /re/ !term id:x job:x err:x worker:x body:x .path:x, all must match."
         ),
     ] = None,
 ) -> int:

@@ -59,7 +59,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     _open_closed_streams()
     if words == ["--version"]:
-        print(f"rqtui {__version__}")
+        try:
+            print(f"rqtui {__version__}", flush=True)
+        except OSError as error:
+            return _unwritten(error)
         return 0
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
@@ -85,13 +88,25 @@ def _run(words: Sequence[str]) -> int:
     app = application()
     try:
         code = app(words, prog_name="rqtui", standalone_mode=False)
+        sys.stdout.flush()
     except typer.TyperException as error:
         return _usage(error, words)
     except typer.Abort:
         return 130
     except SystemExit as error:  # typer's completion ends like this
         return error.code if isinstance(error.code, int) else int(error.code is not None)
+    except OSError as error:  # of the help; what a command prints is looked after there
+        return _unwritten(error)
     return code if isinstance(code, int) else 0
+
+
+def _unwritten(error: OSError) -> int:
+    from rqtui.cli import session
+
+    if isinstance(error, BrokenPipeError):  # who read us has seen enough
+        session.forget_stdout()
+        return 0
+    return session.unwritten(error)
 
 
 def _tell_traceback(_kind: type[BaseException], error: BaseException, _trace: Any) -> None:

@@ -62,12 +62,13 @@ class Scrapes:
     def take(self) -> tuple[Snapshot | None, float]:
         """All queues, and how long it took; None where Redis is away, which is said once."""
         from rqtui.connection.connect import reach
+        from rqtui.connection.nodes import ping
 
         with self._lock:
             began = time.monotonic()
             try:
                 reach(self._engine.client, self._url)
-                self._engine.client.ping()  # without a queue a snapshot asks nothing
+                ping(self._engine.client)  # without a queue a snapshot asks nothing
                 if began >= self._due_s:
                     for _chunk in self._engine.discover():
                         pass

@@ -242,7 +242,7 @@ def guarded(
             sys.stdout.flush()
         return code
     except BrokenPipeError:
-        _forget_stdout()  # who read us has seen enough (`| head`)
+        forget_stdout()  # who read us has seen enough (`| head`)
         return DONE
     except KeyboardInterrupt:
         output.say("interrupted.")
@@ -256,9 +256,8 @@ def guarded(
         if is_debug:
             raise
         if not error.filename:
-            _forget_stdout()
-        what = f"{error.filename} cannot be used" if error.filename else "what this command prints cannot be written"
-        output.say(f"{what}: {error.strerror or error}. What was changed stays changed.")
+            return unwritten(error, " What was changed stays changed.", failure or REFUSED)
+        output.say(f"{error.filename} cannot be used: {error.strerror or error}. What was changed stays changed.")
         return failure or REFUSED
     except Exception as error:
         if is_debug:
@@ -267,7 +266,14 @@ def guarded(
         return failure or REFUSED
 
 
-def _forget_stdout() -> None:
+def unwritten(error: OSError, more: str = "", code: int = REFUSED) -> int:
+    """Says that stdout takes nothing, as on a full disk; the exit code."""
+    forget_stdout()
+    output.say(f"what this command prints cannot be written: {error.strerror or error}.{more}")
+    return code
+
+
+def forget_stdout() -> None:
     """What is left to be written goes nowhere: Python would complain again, and exit 120, when it flushes at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -61,13 +62,14 @@ def _watch(session: Session, queues: list[str] | None, watch_s: float) -> int:
 
 
 def _counted(session: Session, engine: Engine, queues: list[str] | None) -> Snapshot:
+    from rqtui.engine.urgency import weight
     from rqtui.model import Focus
 
     refs = session.queues(engine, queues or ())
-    found = engine.snapshot(Focus(queues=tuple(refs)))
+    found = engine.snapshot(Focus(queues=tuple(refs), is_thorough=True))
     for queue in found.queues if queues else ():
         note_if_unknown(queue)
-    return found
+    return found if queues else replace(found, queues=tuple(sorted(found.queues, key=lambda queue: -weight(queue))))
 
 
 def _write_snapshot(session: Session, engine: Engine, found: Snapshot, *, is_stream: bool) -> None:
@@ -107,6 +109,7 @@ def queue_document(found: Queue) -> dict[str, Any]:
             for count in found.counts
         ],
         "verdict": {"severity": found.verdict.severity, "text": documents.sentence(found.verdict.text)},
+        "unknown": list(found.unknown),
         **({"error": documents.sentence(found.error)} if found.error else {}),
     }
 
@@ -127,7 +130,8 @@ def _write_queues(queues: Sequence[Queue]) -> None:
     for queue in queues:
         exact = {number.state: number.exact for number in queue.counts}
         counts = [count(queue.count_in(state), exact[state], 11) if state in exact else UNKNOWN for state in states]
-        verdict = queue.verdict.text if not queue.findings else f"{queue.findings[0].text}"
+        more = len(queue.findings) - 1
+        verdict = f"{queue.findings[0].text}{f' · {more} more' if more else ''}" if more >= 0 else queue.verdict.text
         workers = UNKNOWN if queue.workers is None else str(queue.workers)
         rows.append([safe(queue.name), queue.layout, *counts, workers, age(queue.oldest_ready_ms), safe(verdict)])
     width = output.width()

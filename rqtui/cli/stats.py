@@ -14,8 +14,8 @@ from rqtui.cli.session import DONE, Session
 from rqtui.errors import RqtuiError, UsageError
 
 if TYPE_CHECKING:
+    from rqtui.engine.history import History
     from rqtui.model import Queue, Ref
-    from rqtui.reports.stats import History
 
 
 def stats(
@@ -27,8 +27,8 @@ def stats(
 
     Example: rqtui stats mail --minutes 60 --json
     """
+    from rqtui.engine import history as report
     from rqtui.model import Focus
-    from rqtui.reports import stats as report
 
     if not 1 <= minutes <= report.DAY:
         raise UsageError(f"--minutes is a whole number from 1 to {report.DAY}.")
@@ -54,7 +54,7 @@ def stats(
 
 
 def _stats(ref: Ref, queue: Queue, history: History | None, minutes: int, now_ms: int) -> dict[str, Any]:
-    from rqtui.reports import stats as report
+    from rqtui.engine import history as report
 
     begin_ms = now_ms - minutes * report.MINUTE_MS
     grown = report.per_minute([history], begin_ms, now_ms) if history else []

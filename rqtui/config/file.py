@@ -10,10 +10,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rqtui.config import toml_lines
+from rqtui.config import thresholds, toml_lines
 from rqtui.config.settings import LONGEST_S, SHORTEST_S
 from rqtui.errors import RqtuiError, UsageError
 
@@ -46,6 +47,7 @@ class Config:
     keymap: Mapping[str, str] = field(default_factory=dict)
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     redact: tuple[str, ...] = ()
+    thresholds: thresholds.Rules = ()
     lines: Mapping[toml_lines.Path, int] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
 
@@ -103,6 +105,7 @@ def read(where: Path, text: str) -> Config:
         reading.each(top.get("keymap", {}), _keys, ("keymap",)),
         reading.columns(top.get("columns", {})),
         tuple(reading.values(top.get("redact", {}), {"keys": _words}, ("redact",)).get("keys", ())),
+        reading.thresholds(top.get("thresholds", {}), ("thresholds",)),
         reading.lines,
     )
     reading.check_default(config)
@@ -141,14 +144,22 @@ class _Reading:
             self.tell((*path, key), f"{name}: expected {error}, found {_short(value)}.", is_guard=key in _GUARDS)
             return []
 
-    def profiles(self, tables: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    def profiles(self, tables: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
         """The profiles; one without a URL is told, and kept for the rest that it says."""
-        made: dict[str, Mapping[str, Any]] = {}
+        made: dict[str, dict[str, Any]] = {}
         for name, table in self.each(tables, _table, ("profiles",)).items():
             made[name] = self.values(table, _PROFILE, ("profiles", name))
+            if "thresholds" in made[name]:
+                path = ("profiles", name, "thresholds")
+                made[name]["thresholds"] = self.thresholds(made[name]["thresholds"], path)
             if "url" not in table:
                 self.tell(("profiles", name), f'profile "{name}" has no url; expected url = "redis://host:6379/0".')
         return made
+
+    def thresholds(self, table: Mapping[str, Any], path: toml_lines.Path) -> thresholds.Rules:
+        """What is a finding, by the patterns of queues, in the order of the file."""
+        tables = self.each(table, _table, path)
+        return tuple((pattern, self.values(tables[pattern], _THRESHOLDS, (*path, pattern))) for pattern in tables)
 
     def columns(self, table: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
         """The columns by place, or by `board`."""
@@ -235,7 +246,8 @@ def _interval(value: Any) -> float:
     return seconds
 
 
-_SECTIONS = ("profiles", "keymap", "columns", "redact")
+_SECTIONS = ("profiles", "keymap", "columns", "redact", "thresholds")
+_THRESHOLDS: dict[str, Take] = {name: partial(thresholds.read, name) for name in thresholds.RULES}
 _LOOK: dict[str, Take] = {"theme": _text, "interval": _interval, "calm": _flag, "ascii": _flag}
 _TOP: dict[str, Take] = {"default_profile": _text, **_LOOK, **dict.fromkeys(_SECTIONS, _table)}
 _PROFILE: dict[str, Take] = {
@@ -246,6 +258,7 @@ _PROFILE: dict[str, Take] = {
     "read_only": _read_only,
     "guarded": _flag,
     "deny": _deny,
+    "thresholds": _table,
     **_LOOK,
 }
 

@@ -131,6 +131,9 @@ def _made(choice: _Choice, given: Given, environ: Mapping[str, str], url: tuple[
         read_only = is_always = True
         choice.sources["read_only"] = "the error in the config file"
         problems.append("Changes are off until that is mended: what it would have forbidden is not known.")
+    own_limits = first("thresholds", ()) if "thresholds" in choice.profile else ()
+    if config.thresholds and not own_limits:
+        choice.sources["thresholds"] = config.at("thresholds")
     badge = first("badge", "")
     is_calm, who_calms = (True, COMMAND_LINE) if given.is_calm else (_switch(environ, CALM_VARIABLE), CALM_VARIABLE)
     settings = Settings(
@@ -146,6 +149,7 @@ def _made(choice: _Choice, given: Given, environ: Mapping[str, str], url: tuple[
         is_calm=first("calm", False, is_calm, who_calms),
         is_ascii=first("ascii", False, given.is_ascii or None),
         denied=first("deny", ()),
+        limits=(*config.thresholds, *own_limits),
         columns=config.columns,
         redact=config.redact,
         keymap=config.keymap,

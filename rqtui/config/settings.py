@@ -7,6 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rqtui.config.thresholds import Rules
 
 DEFAULT_URL = "redis://localhost:6379"
 DEFAULT_SYSTEM = "native"  # of a new queue that was named without one
@@ -19,10 +23,11 @@ class Settings:
     """What one run of rqtui works on. `layouts` are the words of `--layout`; none: whatever systems are there.
 
     `badge` is a word that stands before the URL, and `is_guarded` asks for a queue's name before dangerous verbs (the
-    badge PROD does). `is_asked_read_only`: --read-only was said; `may_unlock`: changes can be turned on while it runs.
-    `denied` are pairs of a queue's pattern (as of a shell) and the verbs refused there; `columns` are those of a board
-    by state, `redact` more patterns of keys whose values are masked, `keymap` keys by binding id. `config` is the path
-    of the file that was read, `problems` are sentences on what is wrong in it; `notes` are worth a word at the start.
+    badge PROD does). `is_asked_read_only`: --read-only was said; `may_unlock`: changes can be turned on while it
+    runs. `denied` are pairs of a queue's pattern (as of a shell) and the verbs refused there; `columns` are those of
+    a board by state, `limits` from when on a number is a finding, by queues' patterns, `redact` more patterns of keys
+    whose values are masked, `keymap` keys by binding id. `config` is the path of the file that was read, `problems`
+    are sentences on what is wrong in it; `notes` are worth a word at the start.
     """
 
     url: str = field(default=DEFAULT_URL, repr=False)  # it may hold a password
@@ -37,6 +42,7 @@ class Settings:
     is_calm: bool = False
     is_ascii: bool = False
     denied: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    limits: Rules = ()
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     redact: tuple[str, ...] = ()
     keymap: Mapping[str, str] = field(default_factory=dict)

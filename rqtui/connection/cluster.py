@@ -8,7 +8,6 @@ stands at the wrong place (READONLY, MOVED). Nothing is sent twice here: `script
 from __future__ import annotations
 
 import contextlib
-import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
@@ -21,8 +20,9 @@ from redis.exceptions import MovedError, NoPermissionError, ReadOnlyError, Redis
 from redis.retry import Retry
 from redis.sentinel import Sentinel
 
+from rqtui.connection.error_messages import describe, describe_of_sentinel
 from rqtui.connection.meter import metered, of_kind
-from rqtui.connection.urls import Address, Hosts
+from rqtui.connection.urls import Address, Hosts, shown
 from rqtui.text.names import to_bytes
 
 Find = Callable[[], Address]
@@ -104,21 +104,37 @@ def client(hosts: Hosts, options: Mapping[str, Any]) -> Redis | Cluster:
 
 
 def _of_sentinels(hosts: Hosts, options: Mapping[str, Any]) -> Redis:
-    shared = {name: value for name, value in options.items() if name.startswith("ssl_") or name.startswith("socket_")}
-    is_tls = issubclass(options.get("connection_class", Connection), SSLConnection)
-    asked = {**shared, **hosts.login, "ssl": is_tls, "retry": Retry(NoBackoff(), 0), "protocol": 2}
-    sentinel = Sentinel(hosts.hosts, sentinel_kwargs=asked)  # type: ignore[no-untyped-call]
+    return following(_Sentinels(hosts, options).find, options, must_lead=True)
 
-    def find() -> Address:
-        try:
-            host, port = sentinel.discover_master(hosts.service)  # type: ignore[no-untyped-call]
-            return str(host), int(port)
-        except RedisError as error:  # its text holds a reason for each, between representations of objects
-            reasons = re.findall(r"Error\([\"'](.*?)[\"']\)", str(error))
-        why = " ".join(reasons) or "they do not know it, or hold it for down."
-        raise NotFound(f'The sentinels at {hosts} name no primary of "{hosts.service}": {why}')
 
-    return following(find, options, must_lead=True)
+class _Sentinels:
+    """Those of a URL; `find` may be called by several threads."""
+
+    def __init__(self, hosts: Hosts, options: Mapping[str, Any]) -> None:
+        shared = {name: value for name, value in options.items() if name.startswith(("ssl_", "socket_"))}
+        is_tls = issubclass(options.get("connection_class", Connection), SSLConnection)
+        asked = {**shared, **hosts.login, "ssl": is_tls, "retry": Retry(NoBackoff(), 0), "protocol": 2}
+        self._hosts = hosts
+        self._theirs = Sentinel(hosts.hosts, sentinel_kwargs=asked)  # type: ignore[no-untyped-call]
+        self._knew = 0  # who is asked first: one that is away costs a time-out for each connection
+
+    def find(self) -> Address:
+        """The address of the primary. Raises NotFound with a reason for each sentinel."""
+        numbers, reasons = range(len(self._hosts.hosts)), []
+        for number in sorted(numbers, key=lambda number: number != self._knew):
+            address = self._hosts.hosts[number]
+            try:
+                primaries: Any = self._theirs.sentinels[number].sentinel_masters()
+            except RedisError as error:
+                reasons.append(describe_of_sentinel(error, address))
+                continue
+            state = primaries.get(self._hosts.service)
+            if state and self._theirs.check_master_state(state, self._hosts.service):  # type: ignore[no-untyped-call]
+                self._knew = number
+                return str(state["ip"]), int(state["port"])
+            reasons.append(f"{shown(address)} {'holds it for down' if state else 'does not know it'}.")
+        at, service = self._hosts, self._hosts.service
+        raise NotFound(f'The sentinels at {at} name no primary of "{service}": {" ".join(reasons)}')
 
 
 def like_sentinels_of(pool: Any, options: Mapping[str, Any]) -> Redis:
@@ -167,7 +183,7 @@ class Cluster:
             except NoPermissionError:
                 raise  # what the user may not here it may nowhere
             except RedisError as error:
-                why = str(error)
+                why = describe(error, f"redis://{shown(address)}")
                 continue
             # A node that knows no address of its own leaves it empty: it is the one that was asked.
             self._slots = [
@@ -175,7 +191,7 @@ class Cluster:
                 for first, last, node, *_replicas in found
             ]
             return
-        at = ", ".join(f"{host}:{port}" for host, port in self._seeds)
+        at = ", ".join(map(shown, self._seeds))
         raise NotFound(f"No node of the Cluster at {at} answers: {why}")
 
     def address_of(self, slot: int) -> Address:
@@ -224,7 +240,8 @@ class Cluster:
         lost: RedisError | None = None
         for node in self.primaries():
             try:
-                node.ping()
+                with contextlib.suppress(NoPermissionError):  # which is an answer, too
+                    node.ping()
                 return node
             except (NoConnection, TimeoutError) as error:
                 lost = error

@@ -114,13 +114,28 @@ def _greeting(client_name: str) -> Callable[[Any], None]:
     def greet(connection: Any) -> None:
         from redis.exceptions import ResponseError
 
-        connection.on_connect()
+        with _protected_mode_told():
+            connection.on_connect()
         if client_name:
-            with contextlib.suppress(ResponseError):
+            with contextlib.suppress(ResponseError), _protected_mode_told():
                 connection.send_command("CLIENT", "SETNAME", client_name, check_health=False)
                 connection.read_response()
 
     return greet
+
+
+@contextlib.contextmanager
+def _protected_mode_told() -> Iterator[None]:
+    """A server in protected mode answers the first command with that, whatever it was, and hangs up."""
+    from redis.exceptions import ConnectionError as NoConnection
+    from redis.exceptions import ResponseError
+
+    try:
+        yield
+    except ResponseError as error:
+        if "protected mode" not in str(error):
+            raise
+        raise NoConnection("Redis is running in protected mode: set a password there to let other hosts in.") from None
 
 
 def _url_options(url: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from urllib.parse import unquote, urlsplit
 
 from rqtui.connection.passwords import masked as mask
-from rqtui.connection.urls import hosts_of
+from rqtui.connection.urls import Address, hosts_of, shown
 from rqtui.errors import RqtuiError
 
 
@@ -30,6 +30,15 @@ def describe(error: BaseException, url: str = "") -> str:
             if matches(cause):
                 return _capitalised(sentence.format(where=where, said=str(cause).rstrip(".")))
     return _capitalised(f"{where} answered with an error: {error}")
+
+
+def describe_of_sentinel(error: BaseException, address: Address) -> str:
+    """The same of a sentinel, which has a password and rights of its own."""
+    where = shown(address)
+    for matches, sentence in _OF_SENTINELS:
+        if matches(error):
+            return sentence.format(where=where, said=str(error).rstrip("."))
+    return describe(error, f"redis://{where}")
 
 
 def _capitalised(sentence: str) -> str:
@@ -49,12 +58,15 @@ def _where(url: str) -> str:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """The error and what it was raised from, the deepest first: that one knows the errno."""
+    """The error and what it was raised from, the deepest first: that one knows the errno.
+
+    What stands behind an error of the system is another one, which somebody handled while this one came.
+    """
     chain: list[BaseException] = []
     link: BaseException | None = error
     while link is not None and link not in chain:
         chain.append(link)
-        link = link.__cause__ or link.__context__
+        link = link.__cause__ or (None if isinstance(link, OSError) else link.__context__)
     yield from reversed(chain)
 
 
@@ -71,6 +83,17 @@ def _says(text: str) -> Callable[[BaseException], bool]:
     return _kind(Exception, text)
 
 
+_OF_SENTINELS: tuple[tuple[Callable[[BaseException], bool], str], ...] = (
+    (
+        _says("WRONGPASS|invalid (?:username|password)|NOAUTH|authentication required|without any password configured"),
+        "{where} wants another password: ?sentinel_password=PASSWORD, and ?sentinel_username=USER where it has users.",
+    ),
+    (
+        _says("no permissions|NOPERM"),
+        "{where} denies this: {said}. The ACL of a sentinel has to allow +sentinel|masters.",
+    ),
+    (_says("unknown command"), "{where} is a Redis, but no sentinel."),
+)
 _SENTENCES: tuple[tuple[Callable[[BaseException], bool], str], ...] = (
     (
         _kind(ssl.SSLCertVerificationError, "hostname mismatch|IP address mismatch"),

@@ -1,7 +1,8 @@
-"""The servers behind a client: one, or the nodes of a Cluster (`cluster.Cluster`). It imports nothing of redis-py."""
+"""The servers behind a client: one, or the nodes of a Cluster (`cluster.Cluster`). It imports redis-py late."""
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -23,3 +24,14 @@ def of_key(client: Redis | Cluster, key: str) -> Redis:
 def nodes(client: Redis | Cluster) -> list[Redis]:
     """The client itself, or one for each primary of a Cluster. Raises an error of redis-py when none answers."""
     return client.primaries() if is_cluster(client) else [client]  # type: ignore[union-attr, list-item]
+
+
+def ping(client: Redis | Cluster) -> None:
+    """Returns once the server has answered, also that this user may not ask: an ACL may deny even PING.
+
+    Raises an error of redis-py when it does not.
+    """
+    from redis.exceptions import NoPermissionError
+
+    with contextlib.suppress(NoPermissionError):
+        client.ping()

@@ -32,7 +32,13 @@ class Hosts:
     login: Mapping[str, str] = field(default_factory=dict, repr=False)  # of the sentinels themselves
 
     def __str__(self) -> str:
-        return ", ".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in self.hosts)
+        return ", ".join(map(shown, self.hosts))
+
+
+def shown(address: Address) -> str:
+    """An address as it stands in a URL: `[::1]:6379`."""
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def hosts_of(url: str, shown: str) -> Hosts | None:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from rqtui.config.settings import DEFAULT_SYSTEM
 from rqtui.connection.connect import translated
-from rqtui.connection.nodes import is_cluster, nodes
+from rqtui.connection.nodes import is_cluster, nodes, ping
 from rqtui.errors import Denied, Unreachable, UsageError, reason
 from rqtui.layout.layout import Layout, typed
 from rqtui.model import Finding, Ref
@@ -102,12 +102,19 @@ class Discovery:
         for server in servers:
             try:
                 yield from self._walk_one(server, counted, counts)
-            except Denied:
+            except Denied as error:
+                self._tell_unseen(error)
                 return
             except Unreachable:
                 if len(servers) == 1:
                     raise
         self.unspoken = by_sight.found(dict(zip(counted, counts, strict=True)))
+
+    def _tell_unseen(self, error: Denied) -> None:
+        """Names of systems that were asked for may stand in no list but the keyspace, and that may not be looked at."""
+        for layout in self.layouts.values():
+            if layout.is_asked and layout.patterns:
+                self.problems[layout.name] = _not_looked_for(layout, error)
 
     def _walk_one(self, server: Any, counted: Sequence[str], counts: list[int]) -> Iterator[list[Ref]]:
         """The walk over the keys of one server; adds to `counts`."""
@@ -186,14 +193,12 @@ class Discovery:
                 raise
             self.client.forget()
             with translated():
-                self.client.ping()  # raises when no node answers
+                ping(self.client)  # raises when no node answers
             return None
         except UsageError:
             raise
         except Exception as error:
-            text = f"queues of {layout.name} cannot be looked for: {reason(error, log)}"
-            remedy = f"name them: rqtui snapshot {layout.name}:QUEUE"
-            self.problems[layout.name] = Finding("wrong-type", "warning", "", text, remedy)
+            self.problems[layout.name] = _not_looked_for(layout, error)
             return None
 
     def _able(self, name: str) -> Iterator[Layout]:
@@ -254,6 +259,11 @@ class Discovery:
         words = self.layouts[ref.layout].words(ref.queue)
         is_shared = sum(known.queue == ref.queue for known in self.refs) > 1
         return f"{ref.layout}:{words}" if is_shared and words == typed(ref.queue) else words
+
+
+def _not_looked_for(layout: Layout, error: Exception) -> Finding:
+    text = f"queues of {layout.name} cannot be looked for: {reason(error, log)}"
+    return Finding("wrong-type", "warning", "", text, f"name them: rqtui snapshot {layout.name}:QUEUE")
 
 
 def _can_run(client: Any, layout: Layout) -> bool:

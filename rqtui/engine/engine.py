@@ -13,16 +13,20 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import Any, Protocol, TypeVar
+from functools import partial
+from typing import Any, NamedTuple, Protocol, TypeVar
 
+from rqtui.config import thresholds
+from rqtui.config.thresholds import Thresholds
 from rqtui.connection.connect import translated
 from rqtui.engine import health
 from rqtui.engine.counts import Counting
 from rqtui.engine.discovery import Discovery
-from rqtui.engine.rates import NO_RATE, Rates
+from rqtui.engine.inspection import AFTERWARDS, AT_FIRST, KINDS, SUSPECT_MS, Inspections
+from rqtui.engine.rates import NO_RATE, Mark, Rates
 from rqtui.errors import ReadOnly, Refused, RqtuiError, ServerError, WrongType, reason
 from rqtui.layout.layout import CHUNK, Answers, Ask, Layout, apart, heard, page_ask
-from rqtui.model import Cost, Finding, Focus, Job, Outcome, Page, PageWish, Queue, Ref, Snapshot, Worker
+from rqtui.model import Cost, Finding, Focus, Job, Outcome, Page, PageWish, Queue, Rate, Ref, Snapshot, Worker
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Call
 from rqtui.text.sanitise import safe
@@ -32,8 +36,6 @@ log = logging.getLogger("rqtui.engine")
 T = TypeVar("T")
 EVERYTHING = Focus()
 FALLS_UNDER = {"purge": "delete"}  # who may not delete a job may not delete a place of them
-INSPECT_S = 10.0  # between two looks for a system's own faults in one queue
-INSPECTIONS = 20  # per tick
 
 
 class Kept(Protocol):
@@ -70,12 +72,21 @@ class Keeper(Protocol):
         """Another way to do the same that can be undone; None: there is none, or none is needed."""
 
 
+class Sought(NamedTuple):
+    """Jobs found by an id, each with its queue; the systems in which none was looked up; queues that gave an error."""
+
+    jobs: tuple[tuple[Ref, Job], ...]
+    systems: tuple[str, ...] = ()
+    failed: int = 0
+
+
 class Engine(Discovery):
     """Looks at and changes the queues of one Redis through the layouts it is given.
 
     `client` is a connection as `connect` makes it. Changes raise ReadOnly while `read_only` is set. `others` are
     names of layouts that it was not given: `OTHER:mail` is then refused, and not taken for the name of a queue.
-    `denied` are pairs of a queue's pattern (as of a shell) and the verbs refused there, by the profile of that name.
+    `denied` are pairs of a queue's pattern (as of a shell) and the verbs refused there, by the profile of that name;
+    `limits` are pairs of such a pattern and what is a finding there.
     """
 
     def __init__(
@@ -87,6 +98,7 @@ class Engine(Discovery):
         *,
         denied: Sequence[tuple[str, tuple[str, ...]]] = (),
         profile: str = "",
+        limits: thresholds.Rules = (),
     ) -> None:
         super().__init__(client, layouts, others)
         self.read_only = read_only
@@ -94,7 +106,8 @@ class Engine(Discovery):
         self.keeper: Keeper | None = None
         self.warnings: tuple[Finding, ...] = ()  # about the server; whoever runs the engine looks now and then
         self._rates = Rates()
-        self._inspected: dict[Ref, tuple[float, tuple[Finding, ...]]] = {}
+        self._inspections = Inspections(self.layouts)
+        self._limits, self._limits_of = tuple(limits), dict[Ref, Thresholds]()
         self._counting = Counting(self.layouts)
 
     # -- looking --------------------------------------------------------------------------------------------------
@@ -113,27 +126,53 @@ class Engine(Discovery):
             **{("asks", name): [_or_its_error(ask) for ask in asks] for name, asks in focus.asks.items()},
         }
         began = time.monotonic()
-        inspections = self._inspections(refs, began)
+        inspections = self._inspections.asks(refs, began, KINDS)
         groups["inspections"] = [*inspections.values()]
         answers = self._ask_groups(groups)
-        for ref, found in zip(inspections, answers["inspections"], strict=True):
-            self._inspected[ref] = (began, found)
+        marks = self._inspections.take(dict(zip(inspections, answers["inspections"], strict=True)), began)
         is_answered = any(asks for name, asks in groups.items() if name != "queues")
         queues, again = self._counting.read(answers["queues"], self.ask_all, is_answered=is_answered)
         sent = [ask for asks in groups.values() for ask in asks]
         calls, trips = sum(len(ask.calls) for ask in sent) + again, (1 if sent else 0) + (1 if again else 0)
+        counted = dict(zip(refs, queues, strict=True))
+        rates = {ref: self._rates.since_last(ref, queue, began) for ref, queue in counted.items() if not queue.error}
+        judged = self._judged(counted, rates, marks)
+        if focus.is_thorough:
+            for kinds in (AT_FIRST, AFTERWARDS):
+                looks = self._inspections.asks(refs, began, kinds, is_all=True)
+                told = self.ask_all([replace(ask, may_fail=True) for ask in looks.values()]) if looks else []
+                found = dict(zip(looks, told, strict=True))
+                judged = self._judged(counted, rates, self._inspections.take(found, began))
+                calls, trips = calls + sum(len(ask.calls) for ask in looks.values()), trips + bool(looks)
         cost = Cost(calls, trips, (time.monotonic() - began) * 1000)
-        queues = [self._with_findings(ref, queue) for ref, queue in zip(refs, queues, strict=True)]
-        rates = {
-            ref: self._rates.since_last(ref, queue, began)
-            for ref, queue in zip(refs, queues, strict=True)
-            if not queue.error
-        }
-        judged = tuple(health.judged(queue, rates.get(ref, NO_RATE)) for ref, queue in zip(refs, queues, strict=True))
         taken_ms = self.taken_ms(queues)
         (job,) = answers["job"] or (None,)
         more = {name: tuple(answers["asks", name]) for name in focus.asks}
-        return Snapshot(taken_ms, judged, tuple(answers["pages"]), job, rates, cost, more)
+        return Snapshot(taken_ms, tuple(judged[ref] for ref in refs), tuple(answers["pages"]), job, rates, cost, more)
+
+    def _judged(
+        self, counted: Mapping[Ref, Queue], rates: dict[Ref, Rate], marks: Sequence[tuple[Ref, Mark]]
+    ) -> dict[Ref, Queue]:
+        """The queues with their findings, by all that is known; the marks go into their rates."""
+        for ref, mark in marks:
+            if ref in rates:
+                rates[ref] = rates[ref]._replace(lately=self._rates.remember(ref, mark))
+        made: dict[Ref, Queue] = {}
+        for ref, queue in counted.items():
+            rate = rates.get(ref, NO_RATE)
+            if (queue.oldest_ready_ms or 0) >= SUSPECT_MS and ref in rates:
+                rates[ref] = rate = rate._replace(usual_ms=self._rates.usual_ms(ref))
+            whole = self._with_faults(ref, queue)
+            judged = health.judged(whole, rate, self.limits(ref), self._inspections.known(ref))
+            made[ref] = self._inspections.counted(ref, judged)
+        return made
+
+    def limits(self, ref: Ref) -> Thresholds:
+        """From when on a number about that queue is a finding."""
+        found = self._limits_of.get(ref)
+        if found is None:
+            found = self._limits_of[ref] = thresholds.of(self._limits, _names(ref))
+        return found
 
     def _page_ask(self, wish: PageWish) -> Ask[Page]:
         layout = self.layouts[wish.ref.layout]
@@ -162,33 +201,8 @@ class Engine(Discovery):
             seconds, micros = self.client.time()
         return int(seconds) * 1000 + int(micros) // 1000
 
-    def _inspections(self, refs: Sequence[Ref], now_s: float) -> dict[Ref, Ask[tuple[Finding, ...]]]:
-        """The looks for faults that are due, those that were longest ago first."""
-        made: dict[Ref, Ask[tuple[Finding, ...]]] = {}
-        never = (-INSPECT_S, ())
-        for ref in sorted(refs, key=lambda ref: self._inspected.get(ref, never)[0]):
-            if len(made) == INSPECTIONS or now_s - self._inspected.get(ref, never)[0] < INSPECT_S:
-                break
-            ask = self._inspect_ask(ref)
-            if ask is not None:
-                made[ref] = ask
-        return made
-
-    def _inspect_ask(self, ref: Ref) -> Ask[tuple[Finding, ...]] | None:
-        layout = self.layouts[ref.layout]
-
-        def failed(error: Exception) -> tuple[Finding, ...]:
-            return (Finding("undecodable", "warning", ref.queue, f"its faults cannot be told: {reason(error, log)}"),)
-
-        try:
-            ask = layout.inspect_ask(ref.queue)
-        except RqtuiError as error:  # the counts say so, too
-            log.debug("%s: %s", ref, error)
-            return None
-        return None if ask is None else apart(lambda: ask, failed)
-
-    def _with_findings(self, ref: Ref, queue: Queue) -> Queue:
-        _at_s, found = self._inspected.get(ref, (0.0, ()))
+    def _with_faults(self, ref: Ref, queue: Queue) -> Queue:
+        found = self._inspections.faults(ref)
         named = {finding.keys for finding in queue.findings if finding.kind == "wrong-type"}
         fresh = [one for one in found if one.kind != "wrong-type" or one.keys not in named]
         return replace(queue, findings=(*queue.findings, *fresh)) if fresh else queue
@@ -200,6 +214,18 @@ class Engine(Discovery):
     def job(self, ref: Ref, id: bytes, body_bytes: int = 65536) -> Job | None:
         """All about one job, None when there is no such job."""
         return self.ask(self.layouts[ref.layout].job_ask(ref.queue, id, body_bytes))
+
+    def jobs_of_any_queue(self, ids: Sequence[bytes]) -> Sought:
+        """The jobs of these ids in all known queues, looked up directly, all in one round trip.
+
+        A system whose jobs can only be looked through, entry by entry, is left out and named.
+        """
+        asked = [(ref, id) for ref in self.refs if self.layouts[ref.layout].finds_by_id for id in ids]
+        answers = self.ask_each(partial(self.layouts[ref.layout].job_ask, ref.queue, id, 0) for ref, id in asked)
+        found = [(ref, job) for (ref, _id), job in zip(asked, answers, strict=True) if isinstance(job, Job)]
+        failed = {ref for (ref, _id), answer in zip(asked, answers, strict=True) if isinstance(answer, RqtuiError)}
+        left_out = sorted({ref.layout for ref in self.refs if not self.layouts[ref.layout].finds_by_id})
+        return Sought(tuple(found), tuple(left_out), len(failed))
 
     def workers(self, ref: Ref) -> tuple[Worker, ...]:
         """The workers of a queue."""
@@ -267,7 +293,7 @@ class Engine(Discovery):
 
     def denial(self, name: str, ref: Ref) -> str:
         """Why a verb is refused on a queue, in a sentence that names the profile; empty where it is not."""
-        names = {ref.queue, str(ref), safe(ref.queue), safe(str(ref))}  # a config file holds text, a name may not
+        names = _names(ref)
         for pattern, verbs in self.denied:
             if not any(fnmatchcase(name, pattern) for name in names):
                 continue
@@ -392,6 +418,11 @@ class Engine(Discovery):
         snapshot = self.snapshot(Focus(queues=tuple(refs)))
         found = [finding for queue in snapshot.queues for finding in queue.findings]
         return [*found, *health.server_findings(self.client)]
+
+
+def _names(ref: Ref) -> tuple[str, ...]:
+    """What a pattern in a config file may fit: the file holds text, a name may not."""
+    return ref.queue, str(ref), safe(ref.queue), safe(str(ref))
 
 
 def _no_job(error: Exception) -> Job | None:

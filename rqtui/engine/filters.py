@@ -3,12 +3,14 @@ r"""Filters: a line that a person types, as a predicate over jobs; the same in `
     filter = { term }                     all terms must match; nothing matches everything
     term   = [ "!" ] [ field ":" ] what   "!" turns it round
     field  = id | job | err | worker | body        without one: any of them
+           | "." path                              a member of the body: .customer.plan, .items.sku
     what   = word | "words" | 'words' | /regular expression/
 
 A word is found anywhere, in whatever case. An expression is Python's, in whatever case too; `\/` is a slash in it, and
 the closing slash may be left away at the end of the line. A quote or slash counts only where a term begins, so
 `welcome:42`, `it's` and `a/b` are plain words. Bodies are searched as far as they were fetched, those in MessagePack
-also as the JSON that the screen shows.
+also as the JSON that the screen shows. A path goes into whatever of these holds a value; a body that was not
+fetched whole has no paths. A word that begins with a dot and has no colon is a plain word.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ FIELDS: dict[str, Callable[[Job], str]] = {
     "worker": lambda job: job.worker,
     "body": lambda job: _body(job.body or b""),
 }
-_FIELD = re.compile(f"({'|'.join(FIELDS)}):")
+_FIELD = re.compile(rf"({'|'.join(FIELDS)}|\.[^\s:\"'/!.][^\s:\"'/]*):")
+_PATH = "."
 _QUOTED = re.compile(r"""(["'])(.*?)\1(?=\s|$)""", re.DOTALL)
 _PATTERN = re.compile(r"/((?:[^/\\]|\\.)*)(?:/(?=\s|$)|$)", re.DOTALL)
 _WORD = re.compile(r"\S+")
@@ -36,7 +39,7 @@ _WORD = re.compile(r"\S+")
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One condition: `pattern` is searched in `field` (in all when empty)."""
+    """One condition: `pattern` is searched in `field`: one of `FIELDS`, a path behind a dot, or in all when empty."""
 
     pattern: re.Pattern[str]
     field: str = ""
@@ -44,8 +47,12 @@ class Term:
 
     def __call__(self, job: Job) -> bool:
         """Whether the job fulfils it."""
-        fields = (self.field,) if self.field else tuple(FIELDS)
-        return any(self.pattern.search(FIELDS[field](job)) for field in fields) != self.is_negated
+        return any(map(self.pattern.search, self._texts(job))) != self.is_negated
+
+    def _texts(self, job: Job) -> Iterator[str]:
+        if self.field.startswith(_PATH):
+            return _at_path(job.body or b"", self.field.removeprefix(_PATH))
+        return (FIELDS[field](job) for field in ((self.field,) if self.field else FIELDS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +68,7 @@ class Filter:
     @property
     def reads_body(self) -> bool:
         """Whether bodies have to be fetched for it."""
-        return any(term.field in ("", "body") for term in self.terms)
+        return any(term.field in ("", "body") or term.field.startswith(_PATH) for term in self.terms)
 
 
 def parse(expression: str) -> Filter:
@@ -119,6 +126,13 @@ def _body(body: bytes) -> str:
     from rqtui.text.body import meant  # late: most bodies are JSON
 
     return f"{_text(body)}\n{meant(body)}"
+
+
+def _at_path(body: bytes, path: str) -> Iterator[str]:
+    """What stands at a path of the body, as text."""
+    from rqtui.text import paths  # late: most filters look into no body
+
+    return map(paths.as_text, paths.values_at(paths.decoded(body), path.split(".")))
 
 
 def _text(value: bytes) -> str:

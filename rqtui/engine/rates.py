@@ -1,7 +1,9 @@
-"""Rates: what went in and out of each queue per second between two looks, from its cumulative counters.
+"""Rates: what went in and out of each queue per second between two looks, and what happened over the last minutes.
 
-Also since when its oldest due job could have been dispatched: a score says when a job is due, and may be of 1970 though
-the job was put a moment ago; it is due since then only if it was seen so, or the score is plausible.
+Both come from the counters that a system keeps; where it keeps none, from how its places grow and shrink, which tells
+the least that must have happened. Also since when its oldest due job could have been dispatched: a score says when a
+job is due, and may be of 1970 though the job was put a moment ago; it is due since then only if it was seen so, or the
+score is plausible.
 """
 
 from __future__ import annotations
@@ -9,21 +11,44 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from statistics import median
+from typing import NamedTuple
 
-from rqtui.model import Queue, Rate, Ref
+from rqtui.model import Lately, Queue, Rate, Ref, State
 
 HISTORY = 60  # looks whose throughput is remembered for the sparkline
+WINDOW_MS = 300_000  # what "lately" is: long enough for ten attempts of a slow queue, short enough to see a fix work
+MARK_MS = 15_000  # between two marks of what happened until then
+USUAL_MS = 60_000  # between two ages that are remembered, to know what is usual
+USUAL = 60  # of them
+LEAST_USUAL = 10  # ages from which on something is usual
 PLAUSIBLE_MS = 366 * 86_400_000
 NO_RATE = Rate()  # of a queue that was looked at once
+_WAITING = (State.SCHEDULED, State.READY, State.RESERVED)
+
+
+class Mark(NamedTuple):
+    """What had happened in a queue until an instant, ever or since it was first seen; `ready` None: not known."""
+
+    at_ms: int
+    came: int = 0
+    done: int = 0
+    failed: int = 0
+    died: int = 0
+    ready: int | None = None
 
 
 @dataclass(slots=True)
 class _Look:
-    """When a queue was last looked at (seconds by `time.monotonic`), what its counters were, and its throughput."""
+    """When a queue was last looked at (seconds by `time.monotonic`), what it was then, and its throughput."""
 
     at_s: float
-    counters: Mapping[str, int]
+    queue: Queue
+    now: Mark
+    marks: deque[Mark]
     history: deque[float] = field(default_factory=lambda: deque(maxlen=HISTORY))
+    ages: deque[int] = field(default_factory=lambda: deque(maxlen=USUAL))
+    aged_ms: int = 0  # when the last age was remembered
     head_ms: int | None = None  # when the oldest due job was due, by its score
     due_since_ms: int | None = None
     seen_ms: int = 0  # the server's clock
@@ -31,7 +56,7 @@ class _Look:
 
 
 class Rates:
-    """Remembers the last look at each queue."""
+    """Remembers the last look at each queue, and marks of what happened before it."""
 
     def __init__(self) -> None:
         self._looks: dict[Ref, _Look] = {}
@@ -46,22 +71,99 @@ class Rates:
             head_ms = _head_ms(queue)
             is_known = head_ms is not None and is_plausible(head_ms, queue.counted_ms)
             since_ms = head_ms if head_ms is None or is_known else queue.counted_ms
-            first = _Look(now_s, queue.counters, head_ms=head_ms, due_since_ms=since_ms, seen_ms=queue.counted_ms)
-            first.overdue = queue.overdue
+            mark = _next(None, queue)
+            first = _Look(now_s, queue, mark, deque((mark,)), head_ms=head_ms, due_since_ms=since_ms)
+            first.seen_ms, first.overdue = queue.counted_ms, queue.overdue
             self._looks[ref] = first
             return NO_RATE
         due_since_ms = _due_since_ms(last, queue)
-        seconds, old, new = now_s - last.at_s, last.counters, queue.counters
-        last.at_s, last.counters = now_s, new
+        seconds, before, now = now_s - last.at_s, last.now, _next(last, queue)
+        last.at_s, last.queue, last.now = now_s, queue, now
+        _remember(last, queue)
+        lately = _lately(last)
         if seconds <= 0:
-            return Rate(history=tuple(last.history), due_since_ms=due_since_ms)
-        in_s = out_s = failed_s = 0.0
-        if new is not old:
-            in_s, out_s, failed_s = (
-                max(0, new.get(name, 0) - old.get(name, 0)) / seconds for name in ("in", "out", "failed")
-            )
+            return Rate(history=tuple(last.history), due_since_ms=due_since_ms, lately=lately)
+        out_s = max(0, now.done - before.done) / seconds
+        in_s, failed_s = max(0, now.came - before.came) / seconds, max(0, now.failed - before.failed) / seconds
         last.history.append(out_s)
-        return Rate(in_s, out_s, failed_s, tuple(last.history), due_since_ms)
+        return Rate(in_s, out_s, failed_s, tuple(last.history), due_since_ms, lately)
+
+    def remember(self, ref: Ref, mark: Mark) -> Lately:
+        """Takes note of what had happened until an instant before the first look; what happened lately, with that."""
+        last = self._looks[ref]
+        if mark.at_ms < last.marks[0].at_ms:
+            last.marks.appendleft(mark)
+        return _lately(last)
+
+    def usual_ms(self, ref: Ref) -> int | None:
+        """How long its oldest ready job usually waits, as seen before the last minutes; None: not seen for long."""
+        last = self._looks.get(ref)
+        ages = [*last.ages][: -WINDOW_MS // USUAL_MS] if last else []
+        return round(median(ages)) if len(ages) >= LEAST_USUAL else None
+
+
+def _next(last: _Look | None, queue: Queue) -> Mark:
+    """What has happened until this look: ever, where counters are kept, else since the first look.
+
+    Who died failed, where it is known who did not: else every attempt that is seen to end would be a failure.
+    """
+    before = last.now if last else Mark(0)
+    counters = queue.counters
+    if last and counters is last.queue.counters and queue.counts is last.queue.counts:
+        return Mark(queue.counted_ms, *before[1:])
+    is_told = {"in", "out", "failed", "dead"} <= counters.keys()
+    come, done, dead = _grown(last.queue, queue) if last and not is_told else (0, 0, 0)
+    tells_done = "out" in counters or any(count.state is State.DONE for count in queue.counts)
+    return Mark(
+        queue.counted_ms,
+        counters.get("in", before.came + come),
+        counters.get("out", before.done + done),
+        counters.get("failed", before.failed + (dead if tells_done else 0)),
+        counters.get("dead", before.died + dead),
+        queue.count_in(State.READY),
+    )
+
+
+def _grown(before: Queue, now: Queue) -> tuple[int, int, int]:
+    """How many came, were done and died at least, by how many jobs stand in the places.
+
+    Where no place holds what is done, jobs that are nowhere any more were done.
+    """
+
+    def growth(*states: State) -> int:
+        return sum(now.count_in(state) - before.count_in(state) for state in states)
+
+    waiting, dead = growth(*_WAITING), growth(State.DEAD)
+    keeps_done = any(count.state is State.DONE for count in now.counts)
+    done = max(0, growth(State.DONE)) if keeps_done else max(0, -waiting - max(0, dead))
+    came = max(0, waiting + max(0, dead) + done) if keeps_done else max(0, waiting + max(0, dead))
+    return came, done, max(0, dead)
+
+
+def _remember(last: _Look, queue: Queue) -> None:
+    """Marks what has happened, and the age of the oldest ready job, once in a while."""
+    marks, now = last.marks, last.now
+    if now.at_ms - marks[-1].at_ms >= MARK_MS:
+        if len(marks) > 1 and marks[-1][1:] == now[1:] == marks[-2][1:]:
+            marks.pop()  # of a time at rest, its first mark and its last are enough
+        marks.append(now)
+    while len(marks) > 1 and marks[1].at_ms <= now.at_ms - WINDOW_MS:
+        marks.popleft()
+    if now.at_ms - last.aged_ms >= USUAL_MS:
+        last.aged_ms = now.at_ms
+        last.ages.append(queue.oldest_ready_ms or 0)
+
+
+def _lately(last: _Look) -> Lately:
+    began, now = last.marks[0], last.now
+    ms = now.at_ms - began.at_ms
+    if len(last.marks) > 1 and last.marks[1][1:] == began[1:]:  # at rest from one to the other
+        ms = min(ms, WINDOW_MS)
+    if began[1:] == now[1:]:
+        return Lately(ms)
+    came, done, failed, died = (max(0, after - before) for before, after in zip(began[1:5], now[1:5], strict=True))
+    grew = came - done - died if began.ready is None else (now.ready or 0) - began.ready
+    return Lately(ms, came, done, failed, died, grew)
 
 
 def is_plausible(head_ms: int, now_ms: int) -> bool:
@@ -80,14 +182,16 @@ def _due_since_ms(last: _Look, queue: Queue) -> int | None:
     A job that came to the head since the last look could have been since then at the latest: either it came to be due,
     or it was put so, or those before it were dispatched.
     """
-    head_ms = _head_ms(queue)
+    head_ms, before = _head_ms(queue), last.queue.counters
     if head_ms is None:
         last.due_since_ms = None
     else:
-        was_moved = queue.overdue < last.overdue or queue.counters.get("dispatched", 0) > last.counters.get(
-            "dispatched", 0
-        )
+        was_moved = queue.overdue < last.overdue or _dispatched(queue.counters) > _dispatched(before)
         if last.due_since_ms is None or head_ms != last.head_ms or was_moved:
             last.due_since_ms = max(head_ms, last.seen_ms)
     last.head_ms, last.seen_ms, last.overdue = head_ms, queue.counted_ms, queue.overdue
     return last.due_since_ms
+
+
+def _dispatched(counters: Mapping[str, int]) -> int:
+    return counters.get("dispatched", 0)

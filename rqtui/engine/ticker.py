@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rqtui.connection.connect import translated
 from rqtui.connection.meter import meter_of
+from rqtui.connection.nodes import ping
 from rqtui.durations import backoff_s
 from rqtui.errors import ServerError, reason
 from rqtui.model import Cost, Focus, Job, Outcome, Ref, Snapshot
@@ -372,7 +373,7 @@ class Ticker:
     def _ping_ms(self) -> float:
         began = time.monotonic()
         with translated():
-            self.engine.client.ping()
+            ping(self.engine.client)
         return (time.monotonic() - began) * 1000
 
     def _step_task(self) -> None:

@@ -180,6 +180,7 @@ class Foreign(Layout):
                     remedy.format(**quoted),
                     (row["key"],) if row["key"] else (),
                     (id,) if id else (),
+                    jobs=row.get("number", 0),
                 )
             )
         return tuple(found)

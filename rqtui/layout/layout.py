@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from rqtui.errors import RqtuiError, ServerError, Unknown, Unreachable, UsageError, WrongType, reason
 from rqtui.ids import new_id
-from rqtui.model import Finding, Job, Outcome, Page, Place, Queue, Worker
+from rqtui.model import Finding, Job, Outcome, Page, Place, Queue, State, Worker
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Answer, Call, Script
 from rqtui.text.names import to_bytes
@@ -58,6 +58,8 @@ class Layout:
     has_client: ClassVar[bool] = False  # `rqtui.client.Queue` puts into its queues, and its workers take from them
     names_key: ClassVar[str] = ""  # the key that holds the names of its queues, where there is one
     fits_cluster: ClassVar[bool] = False  # all keys of a queue lie in one slot
+    inspects: ClassVar[frozenset[State]] = frozenset()  # who has no job there needs no look for faults; none: all do
+    finds_by_id: ClassVar[bool] = False  # `job_ask` looks a job up directly, however many there are
     tells: ClassVar[frozenset[str]] = frozenset()  # of name, tried, error, worker: what it knows of a job
 
     def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:

@@ -24,6 +24,8 @@ from rqtui.text.names import to_bytes
 class Sampled(Foreign):
     """A system whose members are their own ids, and have no order."""
 
+    finds_by_id = True
+
     def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:
         super().__init__(*options, is_asked=is_asked)
         self.entries = Entries()

@@ -16,9 +16,10 @@ from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Script
 from rqtui.text.names import to_bytes
 
-# Verbs of `rqtui work`, of producers, and of the loops that move their jobs on.
+# Verbs of `rqtui work`, of producers, and of the loops that move their jobs on; what `snapshot` asks of a queue.
 WORKING = frozenset(
-    ["enqueue", "reserve", "pull", "ack", "reject", "release", "extend", "beat", "dispatch", "reap", "counts", "show"]
+    ["enqueue", "reserve", "pull", "ack", "reject", "release", "extend", "beat", "dispatch", "reap"]
+    + ["counts", "show", "stats", "leases"]
 )
 ROLES = ("viewer", "worker", "operator")
 _CALLED = re.compile(r"(?:redis\.p?call|\bnote|pcall)\(\s*'([A-Za-z]+)'")

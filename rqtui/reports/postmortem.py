@@ -61,7 +61,7 @@ def sampled(samples: Mapping[Ref, Iterable[Sample]]) -> list[Plot]:
 
 def gathered(engine: Engine, refs: Sequence[Ref], now_ms: int) -> list[Plot]:
     """Plots of the last hour by the minutes that queues remember; nothing of systems that count none."""
-    from rqtui.reports import stats
+    from rqtui.engine import history as stats
 
     known = [ref for ref in dict.fromkeys(refs) if stats.has_stats(engine.layouts[ref.layout])][:QUEUES]
     asks = [lambda ref=ref: stats.history_ask(engine.layouts[ref.layout], ref.queue, 60) for ref in known]

@@ -41,9 +41,13 @@ def _rule(said: str, source: str, keys: Sequence[bytes | str]) -> str:
 
 
 def _of_line(said: str, source: str) -> str:
+    return " or ".join(f"+{name.lower()}" for name in called_in_line(said, source))
+
+
+def called_in_line(said: str, source: str) -> list[str]:
     """The commands that the script calls in the line that Redis names: Redis 7.0 and older name no more."""
     line = _LINE.search(said)
     lines = source.split("\n")
     if line is None or not 0 < int(line[1]) <= len(lines):
-        return ""
-    return " or ".join(f"+{name.lower()}" for name in dict.fromkeys(_CALLED.findall(lines[int(line[1]) - 1])))
+        return []
+    return list(dict.fromkeys(_CALLED.findall(lines[int(line[1]) - 1])))

@@ -23,6 +23,7 @@ from rqtui.errors import (
     Unreachable,
     WrongType,
 )
+from rqtui.scripts import acl_denials
 from rqtui.text.names import to_text
 
 # " script: 09d7…, on @user_script:3." (Redis 7), " script: on @user_script:3." (Valkey): Redis adds it where a
@@ -31,6 +32,8 @@ _AT_LINE = re.compile(r"\s*script: (?:[0-9a-f]{40}, )?on @?user_script:(?P<line>
 _IN_SCRIPT = re.compile(
     r"^Error running script \(call to f_[0-9a-f]{40}\): @user_script:\s*(?P<line>\d+|\?):\s*(?P<rest>.*)", re.DOTALL
 )
+_NO_SCRIPTS = re.compile(r"unknown command ['`](eval\w*)", re.IGNORECASE)
+_HIDDEN = "the command was disabled or renamed there (rename-command)"
 _LUA_LINE = re.compile(r"^(?:@?user_script|\[string \"[^\"]*\"\]):\s*(?P<line>\d+): ")
 
 
@@ -57,11 +60,18 @@ def from_lost_reply(error: Exception, script: str, may_have_run: bool) -> RqtuiE
     return Unreachable(f"{script}: the connection to Redis broke: {_text(error)} Nothing was changed.")
 
 
-def from_reply(error: Exception, script: str, path: str) -> RqtuiError:
+def from_reply(error: Exception, script: str, path: str, source: str = "") -> RqtuiError:
     """An error that Redis, or the script itself, answered. WrongType is returned without the key."""
     code, text, line = _parts(error)
     if "can't run this command" in text or "ACL failure in script" in text:
         return Denied(f"{script}: an ACL rule denies a command that it needs: {text}")
+    if "Unknown Redis command called from script" in text:
+        names = " or ".join(acl_denials.called_in_line(str(error), source)) or f"what line {line} of {path} calls"
+        return Denied(f"{script}: this Redis does not know {names.upper()}: {_HIDDEN}; nothing was changed.")
+    if found := _NO_SCRIPTS.match(text):
+        return Denied(
+            f"{script}: this Redis does not know {found[1].upper()}, without which rqtui cannot work: {_HIDDEN}."
+        )
     if "not allowed from read-only scripts" in text:
         return ScriptError(f"{path}:{line or 1}: it writes, but its header has neither moves nor forgets nor writes")
     if code in _BY_CODE:

@@ -203,7 +203,7 @@ def _result(connection: Any, call: Any, reply: Any) -> Any:
         may_have_run = reply.may_have_run and not script.read_only
         return script_errors.from_lost_reply(reply.reason, script.name, may_have_run)
     if isinstance(reply, Exception):
-        error = script_errors.from_reply(reply, script.name, script.path)
+        error = script_errors.from_reply(reply, script.name, script.path, script.source)
         if isinstance(error, Denied):
             return acl_denials.named(error, str(reply), script.source, call.keys)
         return _with_key(connection, call, error) if isinstance(error, WrongType) else error

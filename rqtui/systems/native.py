@@ -16,11 +16,14 @@ from typing import Any
 from rqtui.client.native_keys import QUEUES, keys
 from rqtui.errors import ServerError, UsageError
 from rqtui.layout.layout import Answers, Ask, Layout, uncounted
-from rqtui.model import Attempt, Count, Job, Page, Place, Queue, State, Worker
+from rqtui.model import Attempt, Count, Finding, Job, Page, Place, Queue, State, Worker
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Answer, Call
 from rqtui.text.names import to_bytes, to_text
 
+_LOOKED_AT = 1000  # leases: a millisecond of the server
+_GRACE_MS = 60_000  # that a worker may hold a lease before its first beat; the client's beats come every ten seconds
+_NAMED = 3  # silent workers
 _SCORES = {"scheduled": "due ms", "ready": "", "reserved": "deadline ms", "done": "forget ms", "dead": "died ms"}
 
 
@@ -35,6 +38,8 @@ class Native(Layout):
     has_client = True
     names_key = QUEUES
     fits_cluster = True
+    inspects = frozenset({State.RESERVED})
+    finds_by_id = True
     tells = frozenset({"name", "tried", "error", "worker"})
 
     def keys(self, queue: str) -> Mapping[str, str]:
@@ -94,6 +99,11 @@ class Native(Layout):
     def workers_ask(self, queue: str) -> Ask[tuple[Worker, ...]]:
         """Everybody in the hash of workers, the late ones too."""
         return Ask((self._read("roster", queue),), lambda answers: _workers(queue, answers))
+
+    def inspect_ask(self, queue: str) -> Ask[tuple[Finding, ...]]:
+        """Leases of workers that do not beat, among those that end first."""
+        call = self._read("leases", queue, limit=_LOOKED_AT, grace_ms=_GRACE_MS)
+        return Ask((call,), lambda answers: _silent(queue, answers[0]))
 
     def announce(self, client: Any, queue: str) -> None:
         """Adds the name to `rqtui:queues`; in another slot, so after the script that made the queue."""
@@ -186,6 +196,7 @@ def _counted(queue: str, now_ms: int, row: tuple[int, ...], last: _Counted) -> Q
         overdue,
         expired,
         last.counters,
+        paused_ms=paused if paused >= 0 else None,
     )
 
 
@@ -270,6 +281,29 @@ def _workers(queue: str, answers: Answers) -> tuple[Worker, ...]:
         since = int(started) if _is_whole(fields[3]) else None
         workers.append(Worker(text(name), queue, int(beat), int(ttl), order, pid, host, since, job))
     return tuple(workers)
+
+
+def _silent(queue: str, answer: Answer | Exception) -> tuple[Finding, ...]:
+    """One finding for all leases of silent workers; the counts say what is wrong with the keys."""
+    if isinstance(answer, ServerError):
+        return ()
+    if isinstance(answer, Exception):
+        raise answer
+    if not answer.rows:
+        return ()
+    from rqtui.text.formats import numbered  # rarely
+
+    rows = sorted(answer.rows, key=lambda row: -row[1])
+    jobs = sum(row[1] for row in rows)
+    leases = numbered(jobs, "lease")
+    since_ms = min(beat if beat >= 0 else since for _worker, _leases, beat, since in rows)
+    names = [text(row[0]) or "a worker without a name" for row in rows]
+    said, detail = f"{leases} of {names[0]}, which does not beat", ""
+    if len(rows) > 1:
+        said, detail = f"{leases} of {len(rows)} workers that do not beat", "held by " + ", ".join(names[:_NAMED])
+        detail += f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    found = Finding("silent-leases", "warning", queue, said, key="w", detail=detail, since_ms=since_ms, jobs=jobs)
+    return (found,)
 
 
 def decode(queue: str, place: str, id: bytes, score: float, record: bytes, line: bytes) -> Job:

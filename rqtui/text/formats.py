@@ -47,6 +47,7 @@ __all__ = [
     "secrets",
     "share_bar",
     "short_count",
+    "since",
     "size",
     "sparkline",
     "viewers",
@@ -120,6 +121,11 @@ def day(ms: float | None) -> str:
 def moment(ms: float | None) -> str:
     """The instant `ms` (since 1970) as local date, time and zone: `2026-11-21 04:02:11 CET`."""
     return _local(ms, "%Y-%m-%d %H:%M:%S %Z")
+
+
+def since(ms: float, now_ms: float) -> str:
+    """The instant `ms` (since 1970) as local `HH:MM` where it lies within a day of now, else as `moment`."""
+    return _local(ms, "%H:%M") if abs(now_ms - ms) < _DAY_S * 1000 else moment(ms)
 
 
 def _local(ms: float | None, pattern: str) -> str:

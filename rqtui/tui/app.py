@@ -16,13 +16,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events
-from textual.app import App
+from textual.actions import SkipAction
+from textual.app import App, SuspendNotSupported
 from textual.binding import Binding, BindingType
 from textual.command import Provider
 from textual.dom import DOMNode
 from textual.filter import LineFilter
 from textual.screen import Screen
 from textual.timer import Timer
+from textual.widgets import Input, TextArea
 
 from rqtui.config.settings import INTERVAL_S, Settings
 from rqtui.model import Finding, Job, Ref
@@ -50,7 +52,7 @@ from rqtui.tui.services.undo import Undo
 from rqtui.tui.services.write_lock import WriteLock
 from rqtui.tui.session import Session
 from rqtui.tui.target import Target
-from rqtui.tui.terminal import fault, hangup, hooks, style_cache
+from rqtui.tui.terminal import fault, hangup, hooks, job_control, style_cache
 from rqtui.tui.terminal.ascii_filter import ASCII
 
 if TYPE_CHECKING:
@@ -61,6 +63,7 @@ if TYPE_CHECKING:
 
 SOON_S = 0.06  # a held key asks for one detail, not for thirty
 LEAVE_S = 1.0  # that the end waits for Redis
+TWICE_S = 2.0  # between two Ctrl+C that leave
 TOAST = 72  # cells of a line
 
 
@@ -103,6 +106,7 @@ class Cockpit(App[None]):
         also_mask(settings.redact)
         self._open_queue, self._make_engine = open_queue, make_engine
         self._soon: Timer | None = None
+        self._left_s = -TWICE_S  # when Ctrl+C was pressed last
         self.navigation = Navigation(self, registry.make, self._show_frame)
         self.connection_lost = ConnectionLost(self, self.navigation, self._restart)
         is_colourless = theme_name == theme.ANSI != settings.theme
@@ -172,6 +176,10 @@ class Cockpit(App[None]):
     def get_line_filters(self) -> Sequence[LineFilter]:
         """What every painted line goes through."""
         return [*super().get_line_filters(), *([ASCII] if self.session.settings.is_ascii else ())]
+
+    def on_load(self) -> None:
+        """From Python 3.12 on Textual begins tasks eagerly: fields of the first screen then look for it too early."""
+        asyncio.get_running_loop().set_task_factory(None)
 
     def on_mount(self) -> None:
         """Starts the threads, and listens to the signals that end a terminal."""
@@ -451,9 +459,50 @@ class Cockpit(App[None]):
     async def action_quit_or_back(self) -> None:
         """One step back; on the overview, the end."""
         if self.navigation.is_at_the_first:
-            self.exit()
+            self._quit()
         else:
             await self.action_back()
+
+    def _quit(self) -> None:
+        """Ends the program, asking first while a change of many jobs runs."""
+        if not self._is_changing():
+            self.exit()
+            return
+        from rqtui.tui.widgets.dialogs import stops_changes
+
+        def decided(given: object) -> None:
+            if given is not None:
+                self.exit()
+
+        self.push_screen(stops_changes("Quit", "quit"), decided)
+
+    async def action_quit(self) -> None:
+        """The end."""
+        self._quit()
+
+    def action_leave(self) -> None:
+        """Ctrl+C: copies what is selected in a field; else says how to leave, and the second time leaves at once."""
+        if isinstance(self.focused, Input | TextArea) and self.focused.selected_text:
+            raise SkipAction
+        now_s = time.monotonic()
+        if now_s - self._left_s <= TWICE_S:
+            self.exit()
+            return
+        self._left_s = now_s
+        steps = f"{keys.key('back')} goes one step back, {keys.key('quit')} on the overview quits"
+        self.say(f"{steps}; {keys.key('leave')} once more leaves at once.", timeout=TWICE_S)
+
+    def action_suspend_process(self) -> None:
+        """Ctrl+Z: stops until the shell says `fg`."""
+        try:
+            lasted_s = job_control.stop(self)
+        except SuspendNotSupported as error:
+            self.say(f"{keys.key('suspend')} stops nothing: {error}.", "warning")
+            return
+        self.session.ticker.refresh()
+        if any(loop.is_running for loop in self.session.loops.values()):
+            age = formats.age(lasted_s * 1000)
+            self.say(f"Awake again after {age}: the loops of this screen stood still, too.", "warning")
 
     def action_open_view(self, name: str) -> None:
         """Goes to one of the views in `registry.VIEWS`."""
@@ -470,9 +519,20 @@ class Cockpit(App[None]):
         if name:
             self.navigation.open_view(name)
 
+    def action_command_palette(self) -> None:
+        """Finds anything."""
+        self.palette.open()
+
     def action_help(self) -> None:
         """Every key."""
-        self.navigation.show_keys_page()
+        self.navigation.show_keys_page(self._keys_here())
+
+    def _keys_here(self) -> frozenset[str]:
+        """The ids of this screen's looks and the names of the verbs that do something here and now."""
+        name = self.navigation.view.NAME if self.navigation.view else ""
+        looks = {look.id for look in keys.looks() if name in look.screens and self.palette.is_of_use(look)}
+        verbs = (self.changes.verb_for(key) for key in keys.VERB_KEYS if self.changes.check(key))
+        return frozenset(looks | {verb.name for verb in verbs if verb is not None})
 
     def action_copy_as(self) -> None:
         """Asks in which form to copy what is under the cursor, or marked."""

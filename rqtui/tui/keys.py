@@ -21,7 +21,8 @@ from rqtui.verbs import VERBS, Verb
 
 class Look(NamedTuple):
     """A key that changes nothing in Redis. `screens` names where it works; empty means everywhere. A key without an
-    action belongs to the table, which binds it itself; one with `in_demo` exists only beside a running demo."""
+    action belongs to the table, which binds it itself; one with `in_demo` exists only beside a running demo; one that
+    `is_first` works in dialogs, too, before any key of theirs."""
 
     id: str
     keys: str
@@ -31,6 +32,7 @@ class Look(NamedTuple):
     screens: tuple[str, ...] = ()
     in_footer: bool = False
     in_demo: bool = False
+    is_first: bool = False
 
 
 class Control(Protocol):
@@ -72,7 +74,7 @@ LOOKS: tuple[Look, ...] = (
         "slash",
         "screen.filter",
         "filter",
-        "show rows that match: text /re/ !term id: job: err:",
+        "show rows that match: text /re/ !term id: err: .path:",
         _TABLES,
         True,
     ),
@@ -89,7 +91,7 @@ LOOKS: tuple[Look, ...] = (
         "quotation_mark",
         "screen.group",
         "group",
-        "group queues by the beginning of their names, level by level",
+        "group queues by how their names begin, level by level",
         ("overview",),
     ),
     Look(
@@ -146,8 +148,25 @@ LOOKS: tuple[Look, ...] = (
     Look("demo", "d", "demo", "demo", "what to try in this demo, and what to watch", (), False, True),
     Look("copy", "y", "copy_as", "copy", "copy as: id, JSON, redis-cli, Python, body; or the list"),
     Look("views", "semicolon", "list_views", "views", "the views by their letters, and how much is in each", (), True),
-    Look("palette", "colon,ctrl+p", "command_palette", "palette", "every command, the rare ones too", (), True),
+    Look(
+        "palette",
+        "colon,ctrl+p",
+        "command_palette",
+        "palette",
+        "find anything: queues, a job by its id, views, every command, filters used before",
+        (),
+        True,
+    ),
     Look("help", "question_mark", "help", "keys", "the keys that work here", (), True),
+    Look("suspend", "ctrl+z", "suspend_process", "suspend", "stop until the shell says fg", is_first=True),
+    Look(
+        "leave",
+        "ctrl+c",
+        "leave",
+        "how to leave",
+        "how to leave; twice within two seconds: leave at once",
+        is_first=True,
+    ),
 )
 UNLOCKS = ("5m", "15m", "1h")
 COMMANDS: tuple[Look, ...] = (  # those of the palette that have no key of their own
@@ -201,6 +220,7 @@ SHOWN = {
 }
 _ON_THE_BOARD = ("next_pane", "previous_pane")
 _NAMES = {sign: name for name, sign in SHOWN.items()}
+_WORDS = {"Enter": "enter", "Space": "space"}  # where a terminal has no sign for them
 VERB_KEYS: tuple[str, ...] = tuple(dict.fromkeys(verb.key for verb in VERBS if verb.key))
 _PARTS = {  # rows that stand for several bindings, or for one of the table's
     "move": ("table.down", "table.up"),
@@ -226,7 +246,7 @@ def bindings() -> list[Binding]:
         for number, key in enumerate(look.keys.split(","), 1)
     ]
     made += [
-        Binding(look.keys, look.action, look.label, id=look.id, show=False)
+        Binding(look.keys, look.action, look.label, id=look.id, show=False, priority=look.is_first)
         for look in LOOKS
         if look.action and look.id != "place" and look.id not in _ON_THE_BOARD
     ]
@@ -338,6 +358,23 @@ def renamed(text: str) -> str:
         return spelled(key(owner)) if owner and any(id in _mapped for id in ids) else sign
 
     return _ALONE.sub(name, text) if _mapped else text
+
+
+def view_named_in(text: str) -> str:
+    """The view that the first key in a sentence of ours opens; empty where it is no key of a view."""
+    first = _ALONE.search(text)
+    look = _BY_ID.get(_OWNERS.get(first[0], "")) if first else None
+    return look.id if look is not None and look.id in VIEWS else ""
+
+
+def view_key(view: str) -> str:
+    """The key of a view, as Textual names it."""
+    return keys_of(_BY_ID[view]).split(",")[0]
+
+
+def named(sign: str) -> str:
+    """The key that `shown` shows so, as Textual names it."""
+    return _NAMES.get(sign) or _WORDS.get(sign) or (sign.lower() if "+" in sign[1:] else sign)
 
 
 def spelled(signs: str) -> str:

@@ -113,6 +113,7 @@ class Session:
         self.journal = Journal(None if demo else state_folder(), settings.url, settings.profile, self.close_record)
         self.watch = Watch(self.journal.found)
         self.loops: dict[str, Loop] = {}
+        self.filters: list[str] = []  # that were typed here, the newest last
         self.changes: deque[recent.Entry] = deque(maxlen=REMEMBERED)
         self._waiting: dict[int, Callable[[tick.Answered], None]] = {}  # by the id of what was asked
 

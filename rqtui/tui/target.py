@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rqtui.model import Job, Queue, Ref, State
+from rqtui.verbs import SCREEN_WORKER
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,3 +31,9 @@ class Target:
         if self.state is State.RESERVED or self.filter:  # all that match stand in one place: they may be many
             return self.state is State.RESERVED
         return any(job.state is State.RESERVED for job in self.jobs)
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """Who else than this screen holds these jobs; an empty name where the system does not tell."""
+        held = (job.worker for job in self.jobs if job.state is State.RESERVED)
+        return tuple(dict.fromkeys(worker for worker in held if worker != SCREEN_WORKER))

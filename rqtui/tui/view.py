@@ -7,7 +7,7 @@ nobody asks which view it is.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, cast
 
@@ -23,6 +23,7 @@ from rqtui.model import Focus, Job, Ref, Snapshot, State
 from rqtui.tui.target import Target
 from rqtui.tui.widgets.chrome import HIGH, Footer, Header, Sides, Strip
 from rqtui.tui.widgets.filterline import FilterLine
+from rqtui.tui.widgets.table import Table
 
 if TYPE_CHECKING:
     from rqtui.operations.journal import Operation
@@ -43,6 +44,9 @@ class View(Screen[None]):
     IS_FIRST: ClassVar[bool] = False  # whether the program begins and ends on it
     MAKES_QUEUES: ClassVar[bool] = False  # whether a new job's form asks for its queue, which may be a new one
     HAS_OPERATIONS: ClassVar[bool] = False  # whether undo is about the operation that is `picked` here
+    SORTS: ClassVar[tuple[str, ...]] = ()  # the names of its sorts, in the order of the key
+    SORT_OF: ClassVar[Mapping[str, str]] = {}  # by the key of a column: the sort that a click on its head means
+    sort = ""
     is_frozen = False
     is_revealed = False  # whether secrets are shown in clear
     filter_text = ""
@@ -85,6 +89,7 @@ class View(Screen[None]):
         yield self._too_small
         yield self.footer
         yield self.filter_line
+        yield self.filter_line.paths
         self.strip.display = self.session.demo is not None
         yield self.strip
 
@@ -152,6 +157,9 @@ class View(Screen[None]):
         """The job after the one under the cursor, or before it; the cursor goes there. None: it is the last loaded."""
         return None
 
+    def stand_at(self, place: str) -> None:
+        """Goes to a place, where a view has places."""
+
     def narrow(self, state: State, expression: str) -> None:
         """Goes to the jobs of a state, and lets a filter hold there."""
 
@@ -166,6 +174,23 @@ class View(Screen[None]):
         known = (view.ranked(refs) for view in views(self.app.screen_stack))
         return tuple(next(filter(None, known), list(refs))[:most])
 
+    # -- sorts and the mouse --------------------------------------------------------------------------------------
+
+    def sorted_anew(self) -> None:
+        """Draws the rows in the order of `sort`, which is another one now."""
+
+    def sort_by_the_next(self) -> None:
+        """The next sort. The action of that name is only on views that have sorts: its key is another's elsewhere."""
+        self.sort = self.SORTS[(self.SORTS.index(self.sort) + 1) % len(self.SORTS)]
+        self.sorted_anew()
+
+    def on_table_head_clicked(self, event: Table.HeadClicked) -> None:
+        """The sort of that column, where it has one."""
+        sort = self.SORT_OF.get(event.column, "")
+        if sort:
+            self.sort = sort
+            self.sorted_anew()
+
     # -- the filter -----------------------------------------------------------------------------------------------
 
     def filtered(self, expression: str) -> None:
@@ -178,33 +203,45 @@ class View(Screen[None]):
         """Opens the line for a filter."""
         if self.FILTER_HINT:
             self._focused_before = self.focused
-            self.filter_line.open(self.filter_text)
+            self.filter_line.open(self.session.filters)
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """A letter more or less."""
-        if event.input is self.filter_line and self.filter_line.is_open:
+        line = self.filter_line
+        if event.input is line and line.is_open and not line.is_at_path:
             self.filter_typed(event.value)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Enter: the filter holds; one that cannot be read is said, and stays to be mended."""
-        if event.input is self.filter_line:
-            self.hold_filter(event.value.strip())
+        """Enter: the filter holds, and the cursor is on the first row; one that cannot be read stays to be mended."""
+        typed, table = event.value.strip(), self._focused_before
+        if event.input is not self.filter_line or not self.hold_filter(typed):
+            return
+        if typed and isinstance(table, Table):
+            table.to_first()
+
+    def on_filter_line_wants_paths(self) -> None:
+        """A word begins with a dot, or Tab was pressed: looks which paths the bodies have."""
+        self.look_for_paths(self.filter_line.offer)
+
+    def look_for_paths(self, then: Callable[[Sequence[str]], None]) -> None:
+        """Hands `then` the paths in the bodies of what is loaded, where a view has jobs with bodies."""
 
     def on_filter_line_left(self) -> None:
         """Esc: no filter."""
         self.hold_filter("")
 
-    def hold_filter(self, expression: str) -> None:
-        """Lets a filter hold, or says why it cannot be read."""
+    def hold_filter(self, expression: str) -> bool:
+        """Lets a filter hold, or says why it cannot be read; whether it holds."""
         try:
             self.filtered(expression)
         except UsageError as error:
             self.host.say(str(error), "error")
-            return
+            return False
         self.filter_text = expression
         self.filter_line.close(expression)
         if self._focused_before is not None and self._focused_before.is_attached:
             self.set_focus(self._focused_before)
+        return True
 
     def steps_back(self) -> bool:
         """Esc: takes back one thing on the view itself, and says whether there was one."""

@@ -6,7 +6,9 @@ The shapes stand in `shapes.py`.
 from __future__ import annotations
 
 import json
+import re
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -241,6 +243,62 @@ def test_health_has_the_exit_codes_of_monitoring_plugins(
     paused = shell(url, *words)
     fits(paused.json, HEALTH)
     assert (paused.code, paused.json["severity"]) == (1, "warning")
+
+
+def test_health_sees_failure_names_the_cause_and_puts_the_worst_first(
+    client: Redis, url: str, settings: Callable[[str, str], None]
+) -> None:
+    settings("save", "3600 1")
+    for name, fails, puts in (("fine", 0, 20), ("broken", 20, 40), ("stale", 0, 1)):
+        queue = Queue(name, client)
+        queue.put_many([{"body": n} for n in range(puts)])
+        for number, job in enumerate(queue.reserve(puts, worker="w") if puts > 1 else ()):
+            if number < fails:
+                job.reject(f"HTTPStatusError: 410 Gone, request {number}")
+            else:
+                job.ack()
+    shell(url, "act", "pause", "stale")
+    ran = shell(url, "health", "--json")
+    fits(ran.json, HEALTH)
+    assert (ran.code, ran.json["severity"]) == (2, "critical")
+    first, second = ran.json["findings"]
+    assert (first["queue"], first["kind"], first["text"]) == ("broken", "failing", "50 % of attempts fail")
+    assert (first["jobs"], first["causes"]) == (20, [{"text": "HTTPStatusError 410", "jobs": 20}])
+    assert first["since_at_ms"] is not None
+    assert (second["queue"], second["kind"]) == ("stale", "paused")
+    said = shell(url, "health").out.splitlines()
+    assert said[0] == "critical"
+    assert re.fullmatch(
+        r"critical  broken: 50 % of attempts fail since \d\d:\d\d, mostly HTTPStatusError 410 · rqtui errors broken",
+        said[1],
+    )
+    rows = shell(url, "snapshot").out.splitlines()
+    assert [row.split()[0] for row in rows] == ["queue", "broken", "stale", "fine"]
+    assert [queue["queue"] for queue in shell(url, "snapshot", "fine", "broken", "--json").json["queues"]] == [
+        "fine", "broken",
+    ]  # fmt: skip
+
+
+def test_health_says_what_nobody_can_know(client: Redis, url: str, settings: Callable[[str, str], None]) -> None:
+    settings("save", "3600 1")
+    client.zadd("delayedtaskset", {"task": time.time() + 3600})
+    client.rpush("readytasklist", "a")
+    ran = shell(url, "--layout", "dispatcher", "health", "--json")
+    assert (ran.code, ran.json["severity"], ran.json["findings"]) == (0, "ok", [])
+    [unknown] = ran.json["unknown"]
+    assert unknown["what"] == ["failures", "workers", "leases", "waiting times"]
+    said = shell(url, "--layout", "dispatcher", "health").out.splitlines()
+    assert said[0] == "ok"
+    assert said[1].startswith("–") and said[1].endswith(": failures, workers, leases, waiting times")
+    assert "ok · failures unknown" in shell(url, "--layout", "dispatcher", "snapshot").out
+
+
+def test_thresholds_of_the_config_file_hold_for_health(mail: Queue, url: str, tmp_path: Path) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text('[thresholds."mai*"]\ndead = [1, 2]\n')
+    kinds = [one["kind"] for one in shell(url, "--config", str(config), "health", "mail", "--json").json["findings"]]
+    assert "dead-many" in kinds
+    assert "dead-many" not in [one["kind"] for one in shell(url, "health", "mail", "--json").json["findings"]]
 
 
 def test_a_watch_is_one_document_per_line(mail: Queue, url: str) -> None:

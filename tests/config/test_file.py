@@ -17,6 +17,7 @@ from rqtui.cli.config import EXAMPLE
 from rqtui.config import toml_lines
 from rqtui.config.file import _PROFILE, _TOP, COLUMNS_OF, Config, path, read
 from rqtui.config.resolve import Given, expand, in_force, of_profile
+from rqtui.config.thresholds import DEFAULTS, RULES, Limit, of
 from rqtui.errors import UsageError
 
 FILE = Path("config.toml")
@@ -40,7 +41,8 @@ def written(folder: Path, text: str) -> str:
 def test_the_example_is_a_file_without_errors_that_names_every_key() -> None:
     config = reads(USED)
     assert config.problems == ()
-    assert {*config.top, "profiles", "keymap", "columns", "redact"} == set(_TOP)
+    assert {*config.top, "profiles", "keymap", "columns", "redact", "thresholds"} == set(_TOP)
+    assert {name for _pattern, limits in config.thresholds for name in limits} == set(RULES)
     assert set(config.profiles["prod"]) == set(_PROFILE)
     assert config.columns.keys() <= set(COLUMNS_OF)
     assert reads(EXAMPLE) == Config(FILE, True), "as printed it says nothing"
@@ -76,6 +78,24 @@ def test_the_example_is_a_file_without_errors_that_names_every_key() -> None:
         ("[columns]\nredy = ['id']", 'config.toml:2: columns has no key "redy". Did you mean "ready"?'),
         ("[redact]\nkeys = 'iban'", "config.toml:2: redact.keys: expected a list of texts"),
         ("[keymap]\nworkers = 3", "config.toml:2: keymap.workers: expected keys"),
+        (
+            "[thresholds.'b*']\nfailing = [50, 10]",
+            "config.toml:2: thresholds.b*.failing: expected the warning before what is critical, and not above it,",
+        ),
+        (
+            "[thresholds.'b*']\nfailing = 'often'",
+            "config.toml:2: thresholds.b*.failing: expected per cent, as in 10 or [10, 50] (warning, critical)",
+        ),
+        ("[thresholds.'b*']\nfailing = 101", "config.toml:2: thresholds.b*.failing: expected per cent"),
+        ("[thresholds.'b*']\ndead = true", "config.toml:2: thresholds.b*.dead: expected a number of jobs"),
+        ("[thresholds.'b*']\nwaiting = 'soon'", "config.toml:2: thresholds.b*.waiting: expected a time, as in"),
+        ("[thresholds.'b*']\nwaitng = '5m'", 'config.toml:2: thresholds.b* has no key "waitng". Did you mean'),
+        ("thresholds = 3", "config.toml:1: thresholds: expected a table, found 3."),
+        ("[thresholds]\nfailing = 3", "config.toml:2: thresholds.failing: expected a table, found 3."),
+        (
+            "[profiles.a]\nurl = 'redis://a'\nthresholds = { x = { dead = 0 } }",
+            "config.toml:3: profiles.a.thresholds.x.dead: expected a number of jobs",
+        ),
         ("profiles = 3", "config.toml:1: profiles: expected a table, found 3."),
     ],
 )
@@ -190,6 +210,19 @@ def test_calm_comes_from_the_option_the_variable_or_the_file() -> None:
     assert of_profile(config, "b", Given(is_calm=True), {"RQTUI_CALM": "0"}).settings.is_calm
 
 
+def test_of_the_thresholds_that_fit_a_queue_the_one_further_down_wins_and_the_profiles_come_last() -> None:
+    text = (
+        "[thresholds.'*']\ndead = [10, 20]\nwaiting = '2m'\n[thresholds.'billing*']\nfailing = false\ndead = 7\n"
+        "[profiles.a]\nurl = 'redis://a'\nthresholds = { 'native:b*' = { waiting = ['1m', 90] } }\n"
+    )
+    limits = of_profile(reads(text), "a", Given(), {}).settings.limits
+    found = of(limits, ("billing-eu", "native:billing-eu"))
+    assert (found.dead, found.failing, found.waiting) == (Limit(7), Limit(), Limit(60_000, 90_000))
+    assert found.silent == DEFAULTS.silent
+    assert of(limits, ("mail", "native:mail")).dead == Limit(10, 20)
+    assert of_profile(reads(text), "", Given(), {}).settings.limits == limits[:2]
+
+
 # ── the command ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -205,6 +238,8 @@ def test_config_shows_every_value_with_its_source_and_no_password(tmp_path: Path
     assert found["url"] == {"value": "rediss://ops:***@jobs-1:6379/0", "source": f"{config}:15"}
     assert found["deny"]["value"] == {"billing*": ["delete", "purge"]}
     assert found["profile"] == {"value": "prod", "source": "--profile"}
+    assert found["thresholds"]["value"]["mail*"] == ["waiting 10m"]
+    assert found["thresholds"]["value"]["billing*"][:2] == ["failing 1..10", "dead 10..100"]
     assert found["keymap"]["value"] == {"delete": "ctrl+d", "workers": "W"}
 
 

@@ -20,6 +20,8 @@ from rqtui.connection.embedded import EmbeddedServer, embedded
 from rqtui.errors import Denied, Refused, RqtuiError, Unknown, Unreachable, UsageError
 from rqtui.scripts import script as scripts
 
+NOBODY = "redis://127.0.0.1:1"
+
 TAKE = "return redis.call('LPOP', KEYS[1])"
 PUT_HEADER = """\
 -- Put one job.
@@ -217,6 +219,15 @@ def test_a_closed_port_is_described() -> None:
     error = _failure(f"redis://:secret@127.0.0.1:{port}")
     assert isinstance(error, Unreachable)
     assert f"Nothing listens at 127.0.0.1:{port}" in str(error) and "secret" not in str(error)
+
+
+def test_an_error_while_another_one_is_handled_is_described_as_itself() -> None:
+    try:
+        raise redis.ConnectionError("Connection closed by server.")
+    except redis.ConnectionError:
+        with connect(NOBODY) as client, pytest.raises(redis.ConnectionError) as caught:
+            client.ping()
+    assert describe(caught.value, NOBODY).startswith("Nothing listens at 127.0.0.1:1: connection refused.")
 
 
 def test_an_unknown_host_is_described() -> None:

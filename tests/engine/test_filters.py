@@ -21,7 +21,8 @@ JOB = Job(
     b"welcome:42",
     name="send_invoice",
     error="TimeoutError: smtp 10.0.0.7",
-    body='{"to": "a@b.c", "path": "x/y", "note": "it\'s Größe"}'.encode(),
+    body="""{"to": "a@b.c", "path": "x/y", "note": "it's Größe", "customer": {"plan": "gold", "id": 42},
+        "items": [{"sku": "A-1", "paid": true}, {"sku": "B-2"}], "a.b": "dotted"}""".encode(),
 )
 
 
@@ -54,6 +55,18 @@ JOB = Job(
         "!/^nothing$/",
         "invoice err:timeout !body:nothing",
         "foo:bar !foo:bar".replace("foo:bar ", ""),
+        ".to:a@b.c",
+        ".note:größe",
+        '.note:"it\'s"',
+        ".path:/^x.y$/",
+        "!.to:nobody",
+        ".customer.plan:gold",
+        ".customer.id:42",
+        ".items.sku:B-2",
+        ".items.1.sku:b-2",
+        ".items.0.paid:true",
+        ".customer:gold",
+        ".a.b:dotted",
     ],
 )
 def test_an_expression_finds_the_job(expression: str) -> None:
@@ -75,6 +88,14 @@ def test_an_expression_finds_the_job(expression: str) -> None:
         'err:"smtp  10"',
         "foo:bar",
         "err:timeout err:KeyError",
+        ".to:welcome",
+        ".customer.plan:silver",
+        ".customer.gone:gold",
+        ".items.0.sku:B-2",
+        ".items.7.sku:B-2",
+        ".to.more:a",
+        "!.customer.plan:gold",
+        ".customer.plan",
     ],
 )
 def test_an_expression_passes_the_job_over(expression: str) -> None:

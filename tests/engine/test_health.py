@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from families import in_one
 from redis import Redis
 
+from rqtui.config.thresholds import DEFAULTS, Limit
 from rqtui.connection.connect import connect
 from rqtui.connection.embedded import embedded
 from rqtui.engine import health
 from rqtui.engine.engine import Engine
+from rqtui.engine.inspection import NOTHING, Known
 from rqtui.engine.rates import NO_RATE, Rates
 from rqtui.errors import UsageError
-from rqtui.model import Count, Finding, Queue, Rate, Ref, State
+from rqtui.model import Cause, Count, Finding, Lately, Queue, Rate, Ref, State
 from rqtui.systems import registry
-from rqtui.text.formats import moment
+from rqtui.text.formats import moment, since
 
 NOW_MS = 1_800_000_000_000
 QUEUE = Queue(
@@ -49,6 +53,8 @@ def test_an_idle_queue_is_fine() -> None:
         (replace(QUEUE, counts=counted(ready=1), oldest_ready_ms=6_000), "no-live-worker"),
         (replace(QUEUE, counts=counted(ready=1), oldest_ready_ms=600_000, workers=1), "oldest-ready"),
         (replace(QUEUE, counts=counted(dead=95)), "dead-near-cap"),
+        (replace(QUEUE, counts=counted(dead=5_000, done=100_000), counters={}), "dead-many"),
+        (replace(QUEUE, counts=counted(dead=41, ready=2), counters={}, workers=1), "dead-share"),
         (replace(QUEUE, paused=True), "paused"),
     ],
 )
@@ -67,7 +73,7 @@ def test_what_is_wrong_is_found_once_and_in_words(queue: Queue, kind: str) -> No
         replace(QUEUE, overdue=3, next_due_ms=-4_000),
         replace(QUEUE, counts=counted(ready=1), oldest_ready_ms=4_000),
         replace(QUEUE, counts=counted(ready=1), oldest_ready_ms=60_000, workers=1),
-        replace(QUEUE, counts=counted(dead=80)),
+        replace(QUEUE, counts=counted(dead=80, done=120)),
     ],
 )
 def test_what_a_loop_or_a_worker_is_about_to_mend_is_no_finding(queue: Queue) -> None:
@@ -81,12 +87,12 @@ def test_a_paused_queue_is_only_paused() -> None:
     assert kinds(queue) == ["paused"]
 
 
-def test_a_backlog_that_grows_is_found_after_some_ticks() -> None:
+def test_a_backlog_that_grows_is_found_after_a_minute() -> None:
     queue = replace(QUEUE, counts=counted(ready=1000), workers=2, oldest_ready_ms=1000)
-    growing = Rate(in_s=50, out_s=10, history=(10.0,) * 10)
-    assert kinds(queue, growing) == ["backlog-grows"]
-    assert kinds(queue, growing._replace(history=(10.0,) * 3)) == []
-    assert kinds(queue, growing._replace(in_s=10)) == []
+    growing = Lately(120_000, came=6_000, done=1_200, grew=900)
+    assert kinds(queue, Rate(lately=growing)) == ["backlog-grows"]
+    assert kinds(queue, Rate(lately=growing._replace(ms=20_000))) == []
+    assert kinds(queue, Rate(lately=growing._replace(grew=-10))) == []
 
 
 def test_the_worst_finding_is_the_verdict() -> None:
@@ -137,7 +143,7 @@ def test_the_worst_finding_is_the_verdict() -> None:
         (replace(QUEUE, paused=True), Rate(), "paused: P resumes it"),
         (
             replace(QUEUE, counts=counted(ready=1000), workers=4, oldest_ready_ms=1000),
-            Rate(in_s=25, out_s=10, history=(10.0,) * 10),
+            Rate(lately=Lately(100_000, came=2_500, done=1_000, grew=1_500)),
             "grows 15/s faster than 4 workers drain it: add workers, w shows them",
         ),
     ],
@@ -151,6 +157,138 @@ def test_the_severity_of_several_findings_is_the_worst() -> None:
     assert health.severity([]) == "ok"
     assert health.severity([warning]) == "warning"
     assert health.severity([warning, replace(warning, severity="critical")]) == "critical"
+
+
+# -- what attempts and the dead tell ----------------------------------------------------------------------------------
+
+
+def failing(failed: int, done: int, known: Known = NOTHING, **limits: Limit) -> Queue:
+    rate = Rate(lately=Lately(300_000, done=done, failed=failed))
+    return health.judged(replace(QUEUE, counted_ms=NOW_MS), rate, DEFAULTS._replace(**limits), known)
+
+
+def test_a_queue_where_half_of_the_attempts_fail_is_critical_and_names_the_cause() -> None:
+    causes = (Cause("HTTPStatusError 410", 80), Cause("TimeoutError", 3))
+    minutes = tuple((NOW_MS - ago * 60_000, share) for ago, share in ((9, 0.0), (8, 0.6), (7, 0.4), (1, 0.5)))
+    judged = failing(50, 50, Known(causes, (), minutes))
+    [finding] = judged.findings
+    assert judged.verdict == ("critical", "50 % of attempts fail, mostly HTTPStatusError 410 · e", "failing")
+    assert (finding.key, finding.jobs, finding.causes) == ("e", 50, causes)
+    assert finding.since_ms == NOW_MS - 8 * 60_000
+    began = since(NOW_MS - 8 * 60_000, NOW_MS)
+    assert len(began) == len("04:12")
+    assert health.sentence(finding, NOW_MS) == f"50 % of attempts fail since {began}, mostly HTTPStatusError 410"
+    assert moment(finding.since_ms) in health.sentence(finding, NOW_MS + 86_400_000)
+
+
+def test_one_failure_in_ten_is_a_warning_and_a_handful_of_attempts_is_no_pattern() -> None:
+    assert [one.severity for one in failing(10, 90).findings] == ["warning"]
+    assert failing(9, 91).findings == ()
+    assert failing(4, 3).findings == ()
+
+
+def test_a_threshold_of_its_own_makes_a_queue_strict_or_silent() -> None:
+    assert [one.severity for one in failing(2, 98, failing=Limit(1, 2)).findings] == ["critical"]
+    assert failing(90, 10, failing=Limit()).findings == ()
+    many = replace(QUEUE, counts=counted(dead=200, done=300), counters={})
+    assert kinds(many) == []
+    assert [one.kind for one in health.judged(many, limits=DEFAULTS._replace(dead=Limit(100))).findings] == [
+        "dead-many"
+    ]
+
+
+@in_one(
+    ("counts", "severity", "words"),
+    [
+        (counted(dead=41, ready=2), "warning", "41 of 43 jobs are dead · e"),
+        (counted(dead=5_000, done=100_000), "critical", "5 000 dead · e"),
+        (counted(dead=1_000, done=100_000), "warning", "1 000 dead · e"),
+        (counted(dead=9_000, ready=20), "critical", "9 000 of 9 020 jobs are dead · e"),
+    ],
+)
+def test_a_queue_of_dead_jobs_is_told_by_their_number_and_their_share(counts, severity: str, words: str) -> None:
+    judged = health.judged(replace(QUEUE, counts=counts, counters={}))
+    assert (judged.verdict.severity, judged.verdict.text) == (severity, words)
+
+
+def test_a_few_dead_jobs_of_a_queue_that_was_drained_wake_nobody() -> None:
+    assert kinds(replace(QUEUE, counts=counted(dead=9), counters={})) == []
+
+
+def test_jobs_that_die_one_after_another_are_told() -> None:
+    dying = Rate(lately=Lately(300_000, done=400, failed=5, died=23))
+    queue = replace(QUEUE, counts=counted(dead=23, done=400))
+    [finding] = health.judged(queue, dying).findings
+    assert (finding.kind, finding.text, finding.jobs) == ("dead-grows", "23 jobs died in the last 5 m", 23)
+    rare = dying._replace(lately=Lately(300_000, done=100_000, died=23))
+    assert kinds(queue, rare) == [], "of a hundred thousand some always die"
+
+
+def test_a_wait_is_long_by_what_is_usual_for_the_queue() -> None:
+    queue = replace(QUEUE, counts=counted(ready=8), workers=2, oldest_ready_ms=120_000)
+    assert kinds(queue) == [], "nobody knows what is usual"
+    judged = health.judged(queue, known=Known(usual_ms=2_000))
+    assert judged.verdict.text == "the oldest ready job waits for 2 m, usually 2 s: add workers, w shows them"
+    assert judged.findings[0].jobs == 8
+    slow = replace(queue, oldest_ready_ms=900_000)
+    assert kinds(slow) == ["oldest-ready"]
+    assert health.judged(slow, known=Known(usual_ms=600_000)).findings == (), "a queue that is worked off by night"
+    assert health.judged(slow, Rate(usual_ms=600_000)).findings == ()
+    strict = DEFAULTS._replace(waiting=Limit(60_000, 90_000))
+    assert health.judged(queue, limits=strict, known=Known(usual_ms=600_000)).verdict.severity == "critical"
+
+
+def test_a_score_of_1970_is_no_age() -> None:
+    queue = replace(QUEUE, counted_ms=NOW_MS, counts=counted(ready=1), workers=1, oldest_ready_ms=NOW_MS - 1)
+    assert kinds(queue) == []
+
+
+def test_of_two_findings_that_are_as_bad_the_one_about_more_jobs_is_the_verdict() -> None:
+    found = [Finding("ghost", "warning", "mail", "no body", jobs=jobs) for jobs in (1, 700)]
+    queue = replace(QUEUE, counts=counted(ready=30), workers=1, oldest_ready_ms=600_000)
+    firsts = [health.judged(replace(queue, findings=(one,))).findings[0].kind for one in found]
+    assert firsts == ["oldest-ready", "ghost"]
+
+
+def test_of_several_findings_the_worst_is_the_verdict_and_all_are_kept() -> None:
+    queue = replace(QUEUE, counts=counted(dead=1_200, ready=5, done=5_000), counters={}, paused=True)
+    judged = health.judged(queue, Rate(lately=Lately(300_000, done=49, failed=51)))
+    assert judged.verdict == ("critical", "51 % of attempts fail · 2 more · e", "failing")
+    assert [one.kind for one in judged.findings] == ["failing", "dead-many", "paused"]
+
+
+def test_silent_leases_are_graded_by_how_many_they_are() -> None:
+    lease = Finding("silent-leases", "warning", "mail", "200 leases of 2 workers that do not beat", jobs=200)
+    judged = [health.judged(replace(QUEUE, findings=(replace(lease, jobs=jobs),))) for jobs in (1, 200)]
+    assert [queue.verdict.severity for queue in judged] == ["warning", "critical"]
+    off = DEFAULTS._replace(silent=Limit())
+    assert health.judged(replace(QUEUE, findings=(lease,)), limits=off).findings == ()
+
+
+# -- what cannot be known ----------------------------------------------------------------------------------------------
+
+
+def test_ok_means_that_somebody_looked() -> None:
+    places = (Count("delayed", State.SCHEDULED, 1), Count("ready", State.READY, 4))
+    judged = health.judged(Queue("tasks", "theirs", places, NOW_MS, workers=None))
+    assert judged.verdict == ("ok", "ok · failures unknown", "")
+    assert judged.unknown == ("failures", "workers", "leases", "waiting times")
+    assert health.judged(replace(QUEUE, counters={"failed": 0})).unknown == ()
+
+
+def test_where_the_dead_are_kept_failures_are_seen() -> None:
+    places = (Count("ready", State.READY, 0), Count("busy", State.RESERVED, 4), Count("failed", State.DEAD, 4))
+    judged = health.judged(Queue("tasks", "theirs", places, NOW_MS, workers=None))
+    assert (judged.verdict.text, judged.unknown) == ("ok", ("workers",))
+
+
+def test_every_kind_that_the_code_finds_is_on_the_page() -> None:
+    named = set()
+    for path in Path(health.__file__).parents[1].rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Finding" and node.args:
+                named |= {node.args[0].value} if isinstance(node.args[0], ast.Constant) else set()
+    assert {"failing", "silent-leases", "node-away"} <= named <= health.KINDS.keys()
 
 
 def test_a_server_that_forgets_or_evicts_is_found(client: Redis, settings) -> None:

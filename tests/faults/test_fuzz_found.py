@@ -17,12 +17,13 @@ from redis.exceptions import ResponseError
 from rqtui.config import toml_lines
 from rqtui.connection.connect import connect, mask
 from rqtui.engine import filters
+from rqtui.engine import history as stats
 from rqtui.engine.engine import with_layouts
 from rqtui.errors import Refused, UsageError
 from rqtui.layout.layout import Layout
 from rqtui.model import Job, State
 from rqtui.operations import undo_files
-from rqtui.reports import events, stats
+from rqtui.reports import events
 from rqtui.systems import native, registry
 
 NATIVE: Layout = registry.make("native")

@@ -19,12 +19,13 @@ from planted_systems import SYSTEMS
 from redis import Redis
 
 from rqtui.cli import findings, snapshot
+from rqtui.engine import history as stats
 from rqtui.engine.engine import Engine, with_layouts
 from rqtui.engine.filters import parse
 from rqtui.errors import RqtuiError
 from rqtui.layout.layout import Layout
 from rqtui.model import Focus, Job, PageWish, Ref, Snapshot
-from rqtui.reports import errors, events, stats
+from rqtui.reports import errors, events
 from rqtui.reports import jobs as documents_of_jobs
 from rqtui.reports.prometheus import exposition
 from rqtui.systems import registry

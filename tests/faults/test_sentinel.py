@@ -6,7 +6,7 @@ import threading
 
 import pytest
 from families import in_one
-from fleet import Fleet
+from fleet import Fleet, Server
 from redis.sentinel import Sentinel
 from screens import on_screen, screen
 from shell import shell
@@ -25,26 +25,37 @@ ENOUGH = 60.0
 
 
 class Watched:
-    """A primary, its replicas, and the sentinel that watches them."""
+    """A primary, its replicas, and the sentinels that watch it; most of them have to agree that it is down."""
 
-    def __init__(self, fleet: Fleet, replicas: int = 1) -> None:
+    def __init__(self, fleet: Fleet, replicas: int = 1, sentinels: int = 1) -> None:
         self.primary = fleet.start()
         self.replicas = [fleet.start(replicaof=self.primary) for _ in range(replicas)]
         self.replica = self.replicas[0]
-        self.sentinel = fleet.sentinel(self.primary)
-        self.url = f"redis+sentinel://127.0.0.1:1,127.0.0.1:{self.sentinel.port}/jobs"  # the first one is dead
-        wait_until(lambda: self.known()["num-slaves"] == replicas, ENOUGH, "the sentinel's view of the replicas")
+        self.sentinels = [fleet.sentinel(self.primary, quorum=sentinels // 2 + 1) for _ in range(sentinels)]
+        self.sentinel = self.sentinels[-1]
+        hosts = ",".join(f"127.0.0.1:{port}" for port in (1, *(each.port for each in self.sentinels)))
+        self.url = f"redis+sentinel://{hosts}/jobs"  # the first one is dead
+        for each in self.sentinels:
+            wait_until(lambda each=each: self._sees_all(each), ENOUGH, "the sentinel's view of the others")
 
-    def known(self) -> dict[str, object]:
-        """What the sentinel knows of the primary."""
-        found = self.sentinel.client.execute_command("SENTINEL", "MASTERS")[0]
+    def _sees_all(self, sentinel: Server) -> bool:
+        known = self.known(sentinel)
+        theirs = (int(known["num-slaves"]), int(known["num-other-sentinels"]))
+        return theirs == (len(self.replicas), len(self.sentinels) - 1)
+
+    def known(self, sentinel: Server | None = None) -> dict[str, str]:
+        """What a sentinel, else the last one, knows of the primary."""
+        found = (sentinel or self.sentinel).client.execute_command("SENTINEL", "MASTERS")[0]
         words = [word.decode() if isinstance(word, bytes) else word for word in found]
-        pairs = dict(zip(words[::2], words[1::2], strict=True))
-        return {**pairs, "num-slaves": int(pairs["num-slaves"]), "port": int(pairs["port"])}
+        return dict(zip(words[::2], words[1::2], strict=True))
+
+    def leader(self) -> int:
+        """The port of the primary that the last sentinel names."""
+        return int(self.known()["port"])
 
     def wait_for_failover(self) -> None:
         """Until the replica is the primary that the sentinel names."""
-        wait_until(lambda: self.known()["port"] == self.replica.port, ENOUGH, "the failover")
+        wait_until(lambda: self.leader() == self.replica.port, ENOUGH, "the failover")
         wait_until(lambda: self.replica.info("replication")["role"] == "master", ENOUGH, "the promotion")
 
 
@@ -110,12 +121,17 @@ class Life:
         self._client.close()
 
 
-def test_a_failover_loses_nothing_that_was_put_durably_and_everybody_goes_on_by_himself(fleet: Fleet) -> None:
-    watched = Watched(fleet, replicas=2)  # one is left to confirm afterwards
+@pytest.mark.parametrize("sentinels", [1, pytest.param(3, marks=pytest.mark.matrix)])
+def test_a_failover_loses_nothing_that_was_put_durably_and_everybody_goes_on_by_himself(
+    fleet: Fleet, sentinels: int
+) -> None:
+    watched = Watched(fleet, replicas=2, sentinels=sentinels)  # one replica is left to confirm afterwards
     with Life(watched.url) as life:
         wait_until(lambda: len(life.put) >= 20 and life.ran, ENOUGH)
         watched.primary.kill()
-        wait_until(lambda: watched.known()["port"] != watched.primary.port, ENOUGH, "the failover")
+        if sentinels > 1:
+            watched.sentinels[0].kill()  # the others are still most of them
+        wait_until(lambda: watched.leader() != watched.primary.port, ENOUGH, "the failover")
         before, done = len(life.put), len(life.ran)
         wait_until(lambda: len(life.put) > before + 20, ENOUGH, "the producer's return")
         wait_until(lambda: len(life.ran) > done + 20, ENOUGH, "the worker's return")
@@ -124,11 +140,34 @@ def test_a_failover_loses_nothing_that_was_put_durably_and_everybody_goes_on_by_
         wait_until(lambda: last in life.ran, ENOUGH, "the end of the queue")
         life.stop()
         assert life.broken == []
-    leader = next(one for one in watched.replicas if one.port == watched.known()["port"])
+    leader = next(one for one in watched.replicas if one.port == watched.leader())
     left = leader.client.hkeys("rqtui:{mail}:jobs")
     assert set(life.put) - set(life.ran) - {id.decode() for id in left} == set()
     assert problems(leader.client, "mail") == []
     assert leader.client.sismember("rqtui:queues", "mail")
+
+
+@pytest.mark.matrix
+@on_screen
+async def test_a_sentinel_alone_names_no_other_primary_until_most_are_back(fleet: Fleet) -> None:
+    watched = Watched(fleet, sentinels=3)
+    with Queue("mail", watched.url) as queue:
+        queue.put(1, id="a")
+        wait_until(lambda: watched.replica.client.zcard("rqtui:{mail}:ready") == 1, ENOUGH)
+        async with screen(watched.url, (120, 35)) as it:
+            await it.until_shown("mail")
+            for lost in (*watched.sentinels[:2], watched.primary):
+                lost.kill()
+            await it.until(lambda: "s_down" in watched.known()["flags"], "the sentinel's verdict")
+            with pytest.raises(Unreachable, match=f"127.0.0.1:{watched.sentinel.port} holds it for down"):
+                queue.put(2, id="b")
+            await it.until(lambda: it.app.session.lost is not None, "the loss")
+            for back in watched.sentinels[:2]:
+                back.start()
+            await it.until(lambda: watched.leader() == watched.replica.port, "the failover", ENOUGH)
+            await it.until(lambda: _works(lambda: queue.put(2, id="b")), "the way to the new primary", ENOUGH)
+            await it.until(lambda: it.app.session.lost is None, "a new picture", ENOUGH)
+    assert watched.replica.client.zcard("rqtui:{mail}:ready") == 2
 
 
 @pytest.mark.long
@@ -197,7 +236,7 @@ async def test_the_screen_follows_the_primary(watched: Watched) -> None:
         await it.until_shown("mail")
         watched.primary.kill()
         await it.until(lambda: it.app.session.lost is not None, "the loss", 30)
-        await it.until(lambda: watched.known()["port"] == watched.replica.port, "the failover", 30)
+        await it.until(lambda: watched.leader() == watched.replica.port, "the failover", 30)
         watched.replica.client.zadd("rqtui:{mail}:dead", {"b": 1})
         await it.press("r")
         await it.until(lambda: it.app.session.lost is None, "a new picture", 30)
@@ -216,7 +255,7 @@ def test_sentinels_with_a_password_of_their_own_are_asked_with_it(fleet: Fleet) 
         assert second.exists("rqtui:{mail}:meta")
     assert "of-" not in mask(url)
     for wrong in (url.replace("of-sentinel", "wrong"), url.replace("?sentinel_password=of-sentinel", "")):
-        with Queue("mail", wrong) as queue, pytest.raises(Unreachable, match="sentinels") as caught:
+        with Queue("mail", wrong) as queue, pytest.raises(Unreachable, match="sentinel_password=PASSWORD") as caught:
             queue.put(1)
         assert "of-redis" not in str(caught.value)
     with Queue("mail", url.replace("of-redis", "wrong")) as queue, pytest.raises(Denied, match="password"):
@@ -235,10 +274,11 @@ def _works(act) -> bool:
 def test_what_is_wrong_with_sentinels_is_said_in_a_sentence(watched: Watched) -> None:
     ran = shell(watched.url.replace("/jobs", "/mail"), "snapshot")
     assert ran.code == 3 and 'name no primary of "mail"' in ran.err
+    assert f"127.0.0.1:{watched.sentinel.port} does not know it" in ran.err and "connection refused" in ran.err
     ran = shell("redis+sentinel://127.0.0.1:1,127.0.0.1:2/jobs", "snapshot")
     assert ran.code == 3 and "The sentinels at 127.0.0.1:1, 127.0.0.1:2" in ran.err
     ran = shell(f"redis+sentinel://127.0.0.1:{watched.primary.port}/jobs", "snapshot")
-    assert ran.code == 3 and "The sentinels at" in ran.err and "Traceback" not in ran.err
+    assert ran.code == 3 and f"127.0.0.1:{watched.primary.port} is a Redis, but no sentinel." in ran.err
 
 
 @on_screen

@@ -16,7 +16,8 @@ from wire import sent
 
 from rqtui.connection.connect import connect
 from rqtui.engine import engine as engine_module
-from rqtui.engine.engine import INSPECT_S, INSPECTIONS, Engine
+from rqtui.engine.engine import Engine
+from rqtui.engine.inspection import INSPECT_S, INSPECTIONS
 from rqtui.engine.loops import mover
 from rqtui.errors import Denied, Refused, ServerError, Unknown, Unreachable, UsageError, WrongType
 from rqtui.layout.entries import HEAD_BYTES, Entries, Entry, digest_of

@@ -162,7 +162,7 @@ async def test_the_palettes_drip_says_how_far_it_is_and_esc_stops_it(url: str, s
     async with screen(url) as it:
         await dripping(it)
         it.app.screen.query_one("#field-rate").value = "8/s"  # type: ignore[attr-defined]
-        await it.press("enter")
+        await it.press("y")
         await it.until_shown("drip requeue", "Esc stops")
         await it.until(lambda: len(seeded.jobs("ready")) >= 3, "some are ready")
         await it.press("escape")
@@ -180,7 +180,7 @@ async def test_a_drip_on_the_screen_stops_itself_at_the_line(url: str, seeded: S
         await dripping(it)
         it.app.screen.query_one("#field-rate").value = "100/s"  # type: ignore[attr-defined]
         it.app.screen.query_one("#field-stop_at_depth").value = "9"  # type: ignore[attr-defined]
-        await it.press("enter")
+        await it.press("y")
         await it.until_told("9 jobs ready (the limit is 9)")
         assert (len(seeded.jobs("ready")), len(seeded.jobs("dead"))) == (9, 31)
         await it.until_told("9 requeued")

@@ -33,6 +33,12 @@ class Files:
     client_certificate: Path
     client_key: Path
 
+    @property
+    def options(self) -> str:
+        """Those of a URL: the authority, and the client's certificate."""
+        ours = f"ssl_certfile={self.client_certificate}&ssl_keyfile={self.client_key}"
+        return f"?ssl_ca_certs={self.authority}&{ours}"
+
 
 def made(folder: Path, *names: str) -> Files:
     """An authority, a certificate that it gave to these host names, and one to a client."""

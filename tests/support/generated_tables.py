@@ -14,7 +14,9 @@ import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from rqtui.reports import stats
+from rqtui.config import thresholds
+from rqtui.engine import health
+from rqtui.engine import history as stats
 from rqtui.scripts.script import Script
 from rqtui.systems import registry
 from rqtui.tui import keys
@@ -33,7 +35,7 @@ def keys_table() -> str:
     for key in keys.VERB_KEYS:
         for verb in keys.verbs_of(key):
             takes = ", ".join(verb.takes) or f"the {verb.scope}"
-            rows.append(f"| `{key}` | {verb.label}{' (asks first)' if verb.danger else ''} | {takes} |")
+            rows.append(f"| `{key}` | {verb.label}{' (asks first)' if verb.danger or verb.effect else ''} | {takes} |")
     return "\n".join(rows)
 
 
@@ -102,8 +104,35 @@ def _owns(container: str, name: str) -> str:
     return (ast.get_docstring(ast.parse(file.read_text("utf-8"))) or "").splitlines()[0].replace("|", "\\|")
 
 
+def kinds_table() -> str:
+    """Every kind of finding: about a queue and the server, then those of the systems, by their `faults.toml`."""
+    rows = ["| kind | found where |", "|---|---|", *(f"| `{kind}` | {text} |" for kind, text in health.KINDS.items())]
+    found: dict[str, set[str]] = {}
+    for name in registry.names():
+        path = registry.make(name).scripts.path / "faults.toml"
+        for kind in tomllib.loads(path.read_text("utf-8")) if path.is_file() else ():
+            found.setdefault(kind.partition(":")[0].replace("_", "-"), set()).add(name)
+    for kind in sorted(found.keys() - health.KINDS.keys()):
+        rows.append(f"| `{kind}` | a fault of {', '.join(sorted(found[kind]))}, in its own words |")
+    return "\n".join(rows)
+
+
+def thresholds_table() -> str:
+    """Every threshold with its defaults."""
+    rows = ["| key | about | warning | critical |", "|---|---|---|---|"]
+    for name, rule in thresholds.RULES.items():
+        limits = [
+            rule.unit.written(each) if each is not None else "never" for each in getattr(thresholds.DEFAULTS, name)
+        ]
+        unit = " %" if rule.unit is thresholds.PERCENT else ""
+        told = " | ".join(f"{limit}{unit if limit != 'never' else ''}" for limit in limits)
+        rows.append(f"| `{name}` | {rule.means} | {told} |")
+    return "\n".join(rows)
+
+
 TABLES: Mapping[Path, Mapping[str, Callable[[], str]]] = {
     ROOT / "docs" / "architecture.md": {"floors": floors_table},
+    ROOT / "docs" / "health.md": {"kinds": kinds_table, "thresholds": thresholds_table},
     ROOT / "docs" / "keys.md": {"keys": keys_table},
     ROOT / "docs" / "systems" / "README.md": {"verbs": verbs_table},
     ROOT / "lua" / "README.md": {"native": native_table, "counters": counters},

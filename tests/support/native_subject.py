@@ -194,6 +194,11 @@ def workers_are_listed(world: World, answer: Answer) -> None:
     assert dict(answer.rows) == world.client.hgetall(key("workers"))
 
 
+def holders_who_never_beat_are_told(world: World, answer: Answer) -> None:
+    assert sum(leases for _worker, leases, _beat_ms, _since_ms in answer.rows) == world.client.zcard(key("reserved"))
+    assert {beat_ms for _worker, _leases, beat_ms, _since_ms in answer.rows} <= {-1}
+
+
 BEAT = plain(now_ms=NOW, worker="w1", ttl_ms=60000, pid="1", host="here", job=b"a b")
 RESERVE = some(worker="w1", ttr_ms=LEASE)
 KILL, DELETE = by_token(force=True, reason=b"broken"), as_read("", force=True)
@@ -363,6 +368,12 @@ OWN_USES = {
     "stats": Use(plain(limit=60), knows_jobs=False),
     "events": Use(plain(now_ms=NOW, limit=60, newest=True), knows_jobs=False),
     "roster": Use(plain(), ("ready",), knows_jobs=False, prepare=register, reads=workers_are_listed),
+    "leases": Use(
+        plain(now_ms=NOW, limit=1000, grace_ms=0),
+        ("reserved",),
+        knows_jobs=False,
+        reads=holders_who_never_beat_are_told,
+    ),
     "check": Use(
         plain(walk="scheduled", cursor="0", limit=100),
         knows_jobs=False,

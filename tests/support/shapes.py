@@ -27,7 +27,19 @@ JOB = {
     "body": {"bytes": int, "encoding": str, "value": ANY},
 }
 ATTEMPT = {"start_at_ms": int, "end_at_ms": int, "worker": (str, NONE), "error": str}
-FINDING = {"kind": str, "severity": str, "queue": (str, NONE), "keys": [str], "ids": [str], "text": str, "remedy": str}
+FINDING = {
+    "kind": str,
+    "severity": str,
+    "queue": (str, NONE),
+    "keys": [str],
+    "ids": [str],
+    "text": str,
+    "detail": str,
+    "remedy": str,
+    "jobs": int,
+    "since_at_ms": (int, NONE),
+    "causes": [{"text": str, "jobs": int}],
+}
 COUNT = {"place": str, "state": str, "count": int, "exact": bool}
 QUEUE = {
     "queue": str,
@@ -37,10 +49,15 @@ QUEUE = {
     "oldest_ready_ms": (int, NONE),
     "places": [COUNT],
     "verdict": {"severity": str, "text": str},
+    "unknown": [str],
 }
 SNAPSHOT = {"taken_at_ms": int, "server": {"url": str, "version": str}, "queues": [QUEUE]}
 PAGE = {"queue": str, "layout": str, "place": str, "total": int, "exact": bool, "next": (str, NONE), "jobs": [JOB]}
-HEALTH = {"severity": str, "findings": [FINDING]}
+HEALTH = {
+    "severity": str,
+    "findings": [FINDING],
+    "unknown": [{"queue": str, "layout": str, "what": [str]}],
+}
 CHECK = {"queue": str, "checked": int, "findings": [FINDING], "repaired": int}
 PUT = {"queue": str, "results": [{"id": str, "word": str}]}
 ACT = {"verb": str, "queue": str, "moved": int, "results": [{"id": str, "word": str, "text": str}]}

@@ -62,11 +62,11 @@ def until_gone(terminal: Terminal, words: str) -> None:
 def command(terminal: Terminal, words: str) -> None:
     """Chooses a command of the palette."""
     terminal.keys(":")
-    terminal.until("Search for commands")
+    terminal.until("a queue, the id of a job")
     terminal.type(words)
     wait_until(lambda: terminal.text().count(words) > 1, PATIENCE_S, "the command was found", every_s=0.05)
     terminal.keys("Enter")
-    until_gone(terminal, "Search for commands")
+    until_gone(terminal, "a queue, the id of a job")
 
 
 SIDE_VIEWS = {
@@ -177,13 +177,13 @@ def test_everything_matching_is_told_before_it_is_deleted_and_comes_back_by_undo
     wait_until(lambda: sorted(mail.ids("dead")) == ["dead-1", "dead-2", "dead-3"], PATIENCE_S)
 
 
-def test_enter_means_yes_where_the_frame_says_so(opened: Opened, mail: Seeded) -> None:
+def test_the_frame_says_that_y_does_it_and_enter_leaves_it(opened: Opened, mail: Seeded) -> None:
     it = opened()
     it.keys("Enter", "5")
     it.until("dead-1")
     it.keys("*", "R")
-    it.until("Requeue: all 3 jobs in dead", "Enter yes", "keep attempts")
-    it.keys("Enter")
+    it.until("Requeue: all 3 jobs in dead", "y requeue   Enter, Esc no", "keep attempts")
+    it.keys("Enter", "R", "y")
     it.until("3 requeued")
     assert mail.ids("dead") == []
 
@@ -214,7 +214,7 @@ def test_unlock_and_lock_by_the_palette(opened: Opened, mail: Seeded) -> None:
     assert mail.ids("ready") == ["a1", "a2", "a3"]
     command(it, "unlock 15m")
     it.until("Changes are on: write until")
-    it.keys("P")
+    it.keys("P", "y")
     wait_until(lambda: mail.engine.snapshot(_counts(mail)).queue(mail.ref).paused, PATIENCE_S, "it is paused")
     command(it, "lock now")
     it.until("Locked: this screen changes nothing now", "read-only")
@@ -285,6 +285,34 @@ def test_a_body_goes_through_the_editor_into_a_new_job(opened: Opened, mail: See
     assert made.body == b'{"by": "editor"}'
 
 
+def test_ctrl_c_ends_an_editor_and_leaves_the_form_as_it_was(opened: Opened, mail: Seeded, tmp_path: Path) -> None:
+    script = tmp_path / "editor"
+    script.write_text("#!/bin/sh\necho it edits\nsleep 600\n")
+    script.chmod(0o700)
+    it = opened(before=f"VISUAL= EDITOR={shlex.quote(str(script))}")
+    it.keys("Enter", "N")
+    it.until("Enqueue a job in mail")
+    it.keys("C-e")
+    it.until("it edits")
+    it.keys("C-c")
+    it.until("Enqueue a job in mail", "was ended by signal 2; the body")
+    it.keys("Escape")
+    it.until("a1")
+
+
+@pytest.mark.parametrize(
+    ("editor", "said"), [("false", "false ended with 1"), ("./none", "./none cannot be run: No such")]
+)
+def test_an_editor_that_fails_gives_the_terminal_back(opened: Opened, mail: Seeded, editor: str, said: str) -> None:
+    it = opened(before=f"VISUAL= EDITOR={editor}")
+    it.keys("Enter", "N")
+    it.until("Enqueue a job in mail")
+    it.keys("C-e")
+    it.until("Enqueue a job in mail", said)
+    it.keys("Escape")
+    it.until("a1")
+
+
 def test_duplicate_puts_another_and_edit_and_retry_takes_the_place_of_the_first(opened: Opened, mail: Seeded) -> None:
     it = opened()
     it.keys("Enter")
@@ -307,7 +335,7 @@ def test_the_operations_are_written_into_files(opened: Opened, tmp_path: Path) -
     folder = tmp_path / "here"
     folder.mkdir()
     it = opened(before=f"cd {shlex.quote(str(folder))} &&")
-    it.keys("Enter", "P")
+    it.keys("Enter", "P", "y")
     it.until("paused")
     it.keys("o")
     it.until("pause", "mail")

@@ -58,6 +58,11 @@ class Hand:
             raise AssertionError(f"{error}; the screen:\n{self.terminal.text()}") from None
         self.terminal.until(*seen)
 
+    def takes(self, verb: str, becomes: Callable[[], object], *seen: str) -> None:
+        """Lets the palette take the next job, and says yes."""
+        self.acts(f': "{verb} Enter', lambda: True, f"y {verb}   Enter, Esc no")
+        self.acts("y", becomes, *seen)
+
     def lacks(self, keys: str) -> None:
         """Those keys have no word in the footer, and do nothing."""
         footer = self.terminal.text().rstrip().splitlines()[-1]
@@ -113,7 +118,7 @@ def test_dispatcher(small: Terminal, url: str, client: Redis) -> None:  # noqa: 
     assert all(worker.step() for _ in range(5)) and done[0] == b"two"
     hand.presses("2")
     hand.sees("2 ready 1", "now-3", "1 delayed 2")
-    hand.acts("U y", lambda: client.llen(ready) == 0, "2 ready ·")
+    hand.takes("pull", lambda: client.llen(ready) == 0, "2 ready ·")
 
 
 def test_redisched(small: Terminal, url: str, client: Redis) -> None:  # noqa: F811
@@ -141,7 +146,7 @@ def test_redisched(small: Terminal, url: str, client: Redis) -> None:  # noqa: F
     hand.sees("a1", "A ack")
     hand.acts("A y", lambda: not client.hexists("__REDIS_SCHED_JOBS__help", "a1"), "3 reserved 2")
     hand.acts(
-        "j L", lambda: client.zscore(queued, "a2") and not client.zscore(reserved, "a2"), "3 reserved 1", "2 due 4"
+        "j L y", lambda: client.zscore(queued, "a2") and not client.zscore(reserved, "a2"), "3 reserved 1", "2 due 4"
     )
     hand.acts('j E "2h Enter', lambda: (client.zscore(reserved, "a3") or 0) > time.time() * 1000 + HOUR_MS, "1h59")
     hand.acts(",", lambda: True, "redisched needs no dispatcher")
@@ -171,8 +176,8 @@ def test_redisched(small: Terminal, url: str, client: Redis) -> None:  # noqa: F
     worker = redisched.Worker(topic, pause=lambda _gap: hand.sees("3 reserved 1") and None)
     assert worker.step()
     hand.sees("2 due 3", "3 reserved ·")
-    hand.acts("H", lambda: client.zcard(reserved) == 1, "2 due 2", "3 reserved 1")
-    hand.acts("U y", lambda: client.hlen("__REDIS_SCHED_JOBS__help") == 4, "2 due 1")
+    hand.takes("lease", lambda: client.zcard(reserved) == 1, "2 due 2", "3 reserved 1")
+    hand.takes("pull", lambda: client.hlen("__REDIS_SCHED_JOBS__help") == 4, "2 due 1")
 
 
 def test_timeout_sets(small: Terminal, url: str, client: Redis) -> None:  # noqa: F811
@@ -192,7 +197,7 @@ def test_timeout_sets(small: Terminal, url: str, client: Redis) -> None:  # noqa
     hand.presses("2")
     hand.sees("A ack", "left", "9m5")
     hand.acts("A y", lambda: (client.scard(running), client.scard(done)) == (3, 2), "2 in_progress 3", "3 done 2")
-    hand.acts("j L", lambda: (client.scard(running), client.scard(todo)) == (2, 3), "1 todos 3", "2 in_progress 2")
+    hand.acts("j L y", lambda: (client.scard(running), client.scard(todo)) == (2, 3), "1 todos 3", "2 in_progress 2")
     assert sum(client.exists(f"{item}-lock") for item in (1, 2, 3, 4)) == 2
     locks = [f"{item.decode()}-lock" for item in client.smembers(running)]
     hand.acts('j E "2h Enter', lambda: any(client.pttl(lock) > HOUR_MS for lock in locks), "1h59")
@@ -220,8 +225,8 @@ def test_timeout_sets(small: Terminal, url: str, client: Redis) -> None:  # noqa
     # Workers of its own, beside it.
     timeout_sets.Worker(client, work=lambda _item: hand.sees("2 in_progress 1", "1 todos 4") and None).step()
     hand.sees("2 in_progress ·", "3 done 2")
-    hand.acts("H", lambda: client.scard(running) == 1, "1 todos 3", "2 in_progress 1")
-    hand.acts("U y", lambda: client.scard(done) == 3, "1 todos 2", "3 done 3")
+    hand.takes("lease", lambda: client.scard(running) == 1, "1 todos 3", "2 in_progress 1")
+    hand.takes("pull", lambda: client.scard(done) == 3, "1 todos 2", "3 done 3")
 
 
 def test_orizuru(small: Terminal, url: str, client: Redis) -> None:  # noqa: F811
@@ -245,7 +250,7 @@ def test_orizuru(small: Terminal, url: str, client: Redis) -> None:  # noqa: F81
     hand.presses("2")
     hand.sees("w1", "worker", "K reject", '"job-0"')
     hand.acts("A y", lambda: bodies[0] not in client.lrange(holding, 0, -1), "2 processing 3")
-    hand.acts("j L", lambda: client.lindex("jobs", -1) == bodies[1], "2 processing 2", "1 source 5")
+    hand.acts("j L y", lambda: client.lindex("jobs", -1) == bodies[1], "2 processing 2", "1 source 5")
     hand.acts("j K y", lambda: client.lindex(rejected, 0) == bodies[2], "2 processing 1", "3 unacked 2")
     hand.presses("3")
     hand.sees('"job-4"', "w1", "R requeue")
@@ -287,8 +292,8 @@ def test_orizuru(small: Terminal, url: str, client: Redis) -> None:  # noqa: F81
     other.beat(600_000)
     assert other.step() == "acked"
     hand.sees("2 processing 2", "1 source 4")
-    hand.acts("H", lambda: client.llen(orizuru.key("rqtui", "processing")) == 1, "2 processing 3", "1 source 3")
-    hand.acts("U y", lambda: client.llen("jobs") == 2, "1 source 2")
+    hand.takes("lease", lambda: client.llen(orizuru.key("rqtui", "processing")) == 1, "2 processing 3", "1 source 3")
+    hand.takes("pull", lambda: client.llen("jobs") == 2, "1 source 2")
 
 
 def test_safe_pop(small: Terminal, url: str, client: Redis) -> None:  # noqa: F811
@@ -311,7 +316,7 @@ def test_safe_pop(small: Terminal, url: str, client: Redis) -> None:  # noqa: F8
     hand.presses("2")
     hand.sees("lease", "A ack", "a1")
     hand.acts("A y", lambda: not entries("a1") and not client.exists("q:data:a1"), "2 in_progress 2")
-    hand.acts("j L", lambda: entries("a2") == [b"a2"], "2 in_progress 1", "1 ready 3")
+    hand.acts("j L y", lambda: entries("a2") == [b"a2"], "2 in_progress 1", "1 ready 3")
     before = entries("a3")
     hand.acts('j E "2h Enter', lambda: entries("a3") not in ([], before), "1h59")
 
@@ -336,5 +341,5 @@ def test_safe_pop(small: Terminal, url: str, client: Redis) -> None:  # noqa: F8
     # A worker of its own, beside it: what it has finished is marked, and its entry stands until somebody pops it.
     own = safe_pop.Worker(client, "q", lambda _id, _body: hand.sees("2 in_progress 1", "1 ready 3") and None, block_s=0)
     assert own.step() == "finished" and client.scard("q:done") == 1
-    hand.acts("H", lambda: sum(b"|" in entry for entry in client.lrange("q", 0, -1)) == 2, "2 in_progress 2")
-    hand.acts("U y", lambda: client.llen("q") == 3, "1 ready 1")
+    hand.takes("lease", lambda: sum(b"|" in entry for entry in client.lrange("q", 0, -1)) == 2, "2 in_progress 2")
+    hand.takes("pull", lambda: client.llen("q") == 3, "1 ready 1")

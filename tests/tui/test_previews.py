@@ -119,7 +119,7 @@ async def test_an_operation_under_the_cursor_shows_its_answers(url: str, client:
     planted(client)
     async with screen(url, WIDE) as it:
         await go_to(it, "mail")
-        await it.press("P")
+        await it.press("P", "y")
         await it.until_told("paused")
         await it.press("o")
         await it.until_shown("answers", "who", "can be undone")

@@ -75,11 +75,26 @@ async def test_a_finishes_what_a_worker_holds(url: str, seeded: Seeded) -> None:
 
 
 @on_screen
-async def test_l_gives_back_at_once(url: str, seeded: Seeded) -> None:
+async def test_l_gives_back_at_once_what_this_screen_holds(url: str, seeded: Seeded) -> None:
+    seeded.put("a1")
+    seeded.reserve(worker="rqtui")
+    async with screen(url) as it:
+        await it.press("enter", "3", "L")
+        await it.until_told("release: released · a1")
+        assert seeded.ids("ready") == ["a1"]
+
+
+@on_screen
+async def test_l_asks_where_a_worker_holds_the_job(url: str, seeded: Seeded) -> None:
     seeded.put("a1")
     seeded.reserve()
     async with screen(url) as it:
         await it.press("enter", "3", "L")
+        await it.until_shown("Release: a1", "w1 holds it: it goes on", "y release   Enter, Esc no")
+        await it.press("enter")
+        await it.until(lambda: it.app.screen is it.app.navigation.view, "the question is left")
+        assert seeded.ids("reserved") == ["a1"]
+        await it.press("L", "y")
         await it.until_told("release: released · a1")
         assert seeded.ids("ready") == ["a1"]
         job = seeded.job("a1")
@@ -181,10 +196,16 @@ async def test_p_pauses_and_resumes(url: str, seeded: Seeded, client: Redis) -> 
     seeded.put("a1")
     async with screen(url) as it:
         await it.press("P")
+        await it.until_shown("Pause mail", "no worker gets a job of it until it is resumed")
+        await it.press("enter")
+        assert not client.hget("rqtui:{mail}:meta", "paused")
+        await it.press("P", "y")
         await it.until_told("pause: paused; no job is handed out")
         await it.until_shown("paused: P resumes it")
         assert client.hget("rqtui:{mail}:meta", "paused")
         await it.press("P")
+        await it.until_shown("Resume mail")
+        await it.press("y")
         await it.until_told("resume: resumed; jobs are handed out again")
         assert not client.hget("rqtui:{mail}:meta", "paused")
 
@@ -211,7 +232,7 @@ async def test_a_verb_acts_on_the_marked_jobs_and_says_what_became_of_each(url: 
     ("place", "keys", "target", "words"),
     [
         ("reserved", ("A", "y"), "done", "1 200 acked"),
-        ("reserved", ("L", "enter"), "ready", "1 200 released"),
+        ("reserved", ("L", "y"), "ready", "1 200 released"),
         ("ready", ("K", "y"), "dead", "1 200 killed"),
         ("dead", ("R", "y"), "ready", "1 200 requeued"),
         ("scheduled", ("R", "y"), "ready", "1 200 promoted"),
@@ -373,7 +394,7 @@ async def test_a_job_page_follows_its_job_and_says_when_it_is_gone(url: str, see
         await it.until_shown("place       ready", '"to": "a@b.c"')
         seeded.reserve()
         await it.until_shown("place       reserved", "w1")
-        await it.press("L")
+        await it.press("L", "y")
         await it.until_told("release: released")
         await it.until_shown("place       ready")
         seeded.engine.act("delete", seeded.ref, seeded.jobs("ready"))
@@ -692,11 +713,18 @@ async def test_a_person_leases_the_next_job_or_takes_it_for_good(url: str, seede
     seeded.put("first")
     seeded.put("second")
     async with screen(url) as it:
-        await it.press("enter", "H")
+        await it.press("enter", "H", "U")  # keys of before, that took a job: they do nothing
+        await it.press("colon", '"lease', "enter")
+        await it.until_shown("Lease the next job of mail", "the next ready job goes to rqtui")
+        await it.press("enter")
+        assert seeded.ids("ready") == ["first", "second"]
+        await it.press("colon", '"lease', "enter")
+        await it.until_shown("Lease the next job of mail")
+        await it.press("y")
         await it.until_told("lease: leased")
         assert (seeded.ids("reserved"), seeded.ids("ready")) == (["first"], ["second"])
-        await it.press("U")
-        await it.until_shown("Pull")
+        await it.press("colon", '"pull', "enter")
+        await it.until_shown("Pull the next job of mail", "no worker will run it")
         await it.press("y")
         await it.until_told("pull:")
         assert (seeded.ids("reserved"), seeded.ids("ready")) == (["first"], [])

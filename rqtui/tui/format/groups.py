@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
+from rqtui.engine.urgency import weight
 from rqtui.model import Count, Queue, Rate, Ref, State, Verdict
 from rqtui.text import elision
 
 _PREFIX = re.compile(r"[^:./]+[:./](?=.)")
 _WORD = re.compile(r"[^:./_-]+[:./_-](?=.)")
 MANY = 20  # queues that are too many for a group without groups in it
-_WORST = {"ok": 0, "unknown": 1, "warning": 2, "critical": 3}
 
 
 class Group(NamedTuple):
@@ -93,7 +93,7 @@ def total(group: Group, queues: Sequence[Queue]) -> Queue | None:
             exact = all(count.exact for count in these) and len(queues) == len(group.refs)
             counts.append(Count(state, state, sum(count.count for count in these), exact))
     told = [queue.workers for queue in queues if queue.workers is not None]
-    worst = max(queues, key=lambda queue: _WORST[queue.verdict.severity])
+    worst = max(queues, key=lambda queue: (bool(queue.findings), weight(queue)))
     size = f"{len(group.refs)} queues"
     words = f"{size} · {worst.name.removeprefix(group.prefix)}: {worst.verdict.text}" if worst.findings else size
     return Queue(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
+from rqtui.engine import urgency
 from rqtui.model import Queue, Rate, Ref, State
 from rqtui.text import elision, formats
 from rqtui.text.pieces import Cell, Piece
@@ -17,7 +18,6 @@ from rqtui.tui import keys
 from rqtui.tui.format.rows import Column, Row
 
 _SEVERITY = {"ok": "state-ready", "warning": "state-reserved", "critical": "state-dead", "unknown": "muted"}
-_ORDER = {"critical": 0, "warning": 1, "unknown": 2, "ok": 3}
 SORTS = ("worst first", "name", "ready", "dead", "oldest", "out")
 SHARE, BAR, LONG_BAR = 12, 30, 44  # cells: a thin line, and bars with the counts in them
 SPARK, SHORT_SPARK = 10, 5
@@ -127,9 +127,9 @@ def facts(queue: Queue | None, rate: Rate | None) -> tuple[object, ...]:
 def verdict(queue: Queue) -> tuple[Piece, ...]:
     """A dot in the hue of its severity, and the sentence."""
     words = queue.verdict.text
-    remedy = queue.findings[0].remedy if queue.findings else ""
-    if remedy and words.endswith(remedy):  # the rest may hold what others wrote
-        words = words.removesuffix(remedy) + keys.renamed(remedy)
+    helps = (queue.findings[0].remedy or queue.findings[0].key) if queue.findings else ""
+    if helps and words.endswith(helps):  # the rest may hold what others wrote
+        words = words.removesuffix(helps) + keys.renamed(helps)
     said = Piece(safe(words), "" if queue.findings else "muted")
     return Piece("● ", _SEVERITY[queue.verdict.severity]), said
 
@@ -162,7 +162,7 @@ def sort_key(sort: str, name: str, queue: Queue | None, rate: Rate | None = None
     if sort == "out":
         return (0, -(rate or Rate()).out_s, name)
     if sort == "worst first":
-        return (_ORDER[queue.verdict.severity], 0, name)
+        return (0, -urgency.step(queue), name)
     return (0, 0, name)
 
 

@@ -7,7 +7,7 @@ Each place has its own filter: a short one is filtered at each refresh, a long o
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
@@ -15,12 +15,12 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Grid, VerticalScroll
 from textual.content import Content
-from textual.events import Click, DescendantFocus, Resize
+from textual.events import DescendantFocus, Resize
 
 from rqtui.engine import filters
 from rqtui.errors import UsageError
-from rqtui.model import Focus, Job, Queue, Rate, Ref, Snapshot, State
-from rqtui.text import elision
+from rqtui.model import Focus, Job, Page, Queue, Rate, Ref, Snapshot, State
+from rqtui.text import elision, paths
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
 from rqtui.tui.format import columns, jobs, timeline
@@ -42,6 +42,7 @@ LONG_IDS_FROM = 180  # cells of a terminal, where other panes stand beside the o
 FOLDS_MS = 30_000  # that a place is empty before it folds: its neighbours would jump up and down
 MANY_FINDINGS = (40, 3)  # from so many rows of a terminal on, so many lines of findings; below one
 REDRAW_S = 0.2  # between two pictures of a scan under way
+PATHS_OF = 50  # jobs of a page, whose bodies tell which paths there are
 LEAVING = 4  # a fourth of a pane's rows: when more left at once, none is shown for once more
 
 
@@ -49,7 +50,7 @@ class Board(View):
     """One queue."""
 
     NAME = "board"
-    FILTER_HINT = "text  /re/  !term  id:  job:  err:  worker:  body:"
+    FILTER_HINT = "text /re/ !term id: job: err: worker: body: .path:  Tab paths  ↑ earlier"
     BINDINGS: ClassVar[list[BindingType]] = list(keys.board_bindings())
 
     def __init__(self, ref: Ref, layout: Layout) -> None:
@@ -392,6 +393,18 @@ class Board(View):
         elif not pane.move_to_next(lambda row: not row.is_gone and pane.lets_through(row.id, fits)):
             self.host.say("No other job that is loaded here fits the last filter; / looks through the whole place.")
 
+    def look_for_paths(self, then: Callable[[Sequence[str]], None]) -> None:
+        """Those of the page in sight, whose bodies are fetched for it."""
+        pane = self.pane()
+        ref, place, offset = pane.ref, pane.place.name, pane.page.offset if pane.page else 0
+
+        def fetched(answer: Answered) -> None:
+            page: Page | None = answer.result
+            if page is not None:
+                then(paths.paths_of(paths.decoded(job.body) for job in page.jobs if job.body))
+
+        self.session.ask(lambda engine: engine.page(ref, place, offset, PATHS_OF, board_scan.FILTER_BYTES), fetched)
+
     # -- scans --------------------------------------------------------------------------------------------------------
 
     def scan(self, pane: Pane) -> None:
@@ -491,6 +504,13 @@ class Board(View):
         self.action_place(next((number for number, place in places if place.state is state), 1))
         self.hold_filter(expression)
 
+    def stand_at(self, place: str) -> None:
+        """Goes to the place of that name; one that is not drawn yet opens on it."""
+        if not self.is_drawn:
+            self._current = place
+            return
+        self.action_place([pane.place.name for pane in self.panes()].index(place) + 1)
+
     def lists_jobs_of(self, ref: Ref) -> bool:
         """Those of its own queue."""
         return ref == self.ref
@@ -537,6 +557,12 @@ class Board(View):
         if self.query_one("#detail").display:
             self.host.look_soon()
 
+    def on_table_title_clicked(self, event: Table.TitleClicked) -> None:
+        """A click on the words of a place goes there."""
+        number = board_borders.place_at(event.table.title, event.at)
+        if number:
+            self.action_place(number)
+
     def on_table_fitted(self, _event: Table.Fitted) -> None:
         """The frame says which rows are in sight."""
         self.titles()
@@ -551,15 +577,6 @@ class Board(View):
         if isinstance(event.table, Pane):
             event.table.offset_wanted, event.table.limit_wanted = event.offset, event.limit
             self.draw(event.table) if event.table.found is not None else self.host.look_again()
-
-    def on_click(self, event: Click) -> None:
-        """A click on a tab goes to its place."""
-        pane = self.pane()
-        if self._shape.side or event.screen_y != pane.region.y:
-            return
-        number = board_borders.place_at(self._panes, pane, self._queue, event.screen_x - pane.region.x - 2)
-        if number is not None:
-            self.action_place(number)
 
     def on_table_opened(self, event: Table.Opened) -> None:
         """Enter opens the job."""

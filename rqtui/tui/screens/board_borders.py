@@ -5,12 +5,12 @@ Pure: from a pane and the picture of its queue to pieces of text.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from rqtui.model import Finding, Place, Queue
 from rqtui.text import formats
-from rqtui.text.pieces import Piece
+from rqtui.text.pieces import Cell, Piece, pieces_of
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
 from rqtui.tui.format import jobs
@@ -46,23 +46,17 @@ def tabs(panes: Sequence[Pane], current: Pane, queue: Queue | None) -> list[Piec
     return [*pieces, *_filter(current, _room(current, pieces))]
 
 
-def place_at(panes: Sequence[Pane], current: Pane, queue: Queue | None, x: int) -> int | None:
-    """The number of the place whose tab covers cell `x` of the frame's words; None: none does."""
-    at = 0
-    for number, piece in ((n, p) for n, p in _numbered(tabs(panes, current, queue))):
-        at += formats.cell_len(piece.text)
-        if x < at:
-            return number
-    return None
-
-
-def _numbered(pieces: Sequence[Piece]) -> Iterator[tuple[int | None, Piece]]:
-    """The pieces of tabs, each with the number of its place."""
-    number = None
-    for piece in pieces:
-        if piece.text.strip().isdecimal() and piece.text.startswith(" "):
-            number = int(piece.text)
-        yield (None if piece.text.startswith("/") else number), piece
+def place_at(cells: Sequence[Cell], at: int) -> int:
+    """The number of the place whose words stand `at` cells from the beginning of a frame's top line; 0: none does."""
+    number, end = 0, 0
+    for text, _style in (piece for cell in cells for piece in pieces_of(cell)):
+        if end > at or text.startswith("/"):
+            break
+        word = text.strip()
+        if text.startswith(" ") and word.isdecimal() and (not number or int(word) == number + 1):
+            number = int(word)
+        end += formats.cell_len(text)
+    return number if end > at >= 0 else 0
 
 
 def _room(pane: Pane, pieces: Sequence[Piece]) -> int:

@@ -7,9 +7,9 @@ place first, not only in the sample that the table was made from, and the questi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
 from textual.content import Content
@@ -55,6 +55,7 @@ class Errors(ReportView):
     NAME = "errors"
     FILTER_HINT = "part of an error, a kind or a queue; /re/ err: job: !term"
     SORTS = tuple(_ORDERS)
+    SORT_OF: ClassVar[Mapping[str, str]] = {"dead": "count", "error": "error", "first": "first", "last": "last"}
     TITLE_WORD = "errors"
     EMPTY = "no job has died, and none waits for another try"
     report: Report | None = None

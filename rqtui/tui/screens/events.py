@@ -60,6 +60,7 @@ class Events(View):
         self._is_asking = False
         self._refused: dict[Ref, str] = {}  # queues that may not be recorded, and why
         self._complaint = ""  # said last, once
+        self._unread = ""  # why events could not be read this time
         self._snapshot: Snapshot | None = None
 
     def compose_view(self) -> ComposeResult:
@@ -108,11 +109,14 @@ class Events(View):
         """Takes what is new, and draws it unless the rows stand still."""
         is_first, self._snapshot = self._snapshot is None, snapshot
         fresh: list[Event] = []
+        self._unread = ""
         for answer in snapshot.answers.get("events", ()):
             if isinstance(answer, Feed) and answer.ref in self._refs:
                 fresh += self._new(answer)
             elif isinstance(answer, RqtuiError):
-                self._complain(f"Some events cannot be read: {answer}")
+                self._unread = self._unread or str(answer)
+        if self._unread:
+            self._complain(f"Some events cannot be read: {self._unread}")
         self._waiting += sorted(fresh, key=lambda event: event.order)
         del self._waiting[:-KEPT]
         if is_first or not self.is_frozen:  # `p` may have been typed ahead
@@ -185,6 +189,8 @@ class Events(View):
             return keys.renamed("no queues yet: Esc, then N enqueues a job")
         if not self._told:
             return f"{self._refs[0].layout} records no events; the steps of this screen and its loops appear here"
+        if self._unread and not self._feeds:
+            return f"no events can be read: {self._unread}"
         if self.filter_text:
             return keys.renamed("no event matches the filter: / changes it, Esc in it shows all")
         if not all(feed.is_known for feed in self._feeds.values()):
@@ -215,6 +221,8 @@ class Events(View):
         others = (Piece(which or f"· {more} more not shown ", "muted"),) if more else ()
         if any(feed.is_recording for feed in self._feeds.values()):
             return (Piece("● recording ", "state-ready"), *others)
+        if self._unread and not self._feeds:
+            return (Piece("○ cannot be read ", "warning"), *others)
         if self.session.is_read_only:
             return (Piece("○ not recorded, and read-only cannot begin it ", "warning"), *others)
         return (Piece("○ not recorded ", "warning"), *others)

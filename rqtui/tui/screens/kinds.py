@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
 
 from rqtui.model import Job, State
 from rqtui.reports import kinds
@@ -42,6 +42,14 @@ class Kinds(ReportView):
     NAME = "kinds"
     FILTER_HINT = "part of a kind or of a queue; !term turns it round"
     SORTS = tuple(_ORDERS)
+    SORT_OF: ClassVar[Mapping[str, str]] = {
+        "job": "name",
+        "kind": "name",
+        "count": "count",
+        "failed": "failed",
+        "waits": "waits",
+        "runs": "runs",
+    }
     TITLE_WORD = "by job"
     EMPTY = "no jobs: N enqueues one"
     report: Report | None = None

@@ -17,12 +17,12 @@ from textual.content import Content
 from textual.events import Resize
 from textual.widget import Widget
 
+from rqtui.engine import history as stats
 from rqtui.engine.engine import Engine
+from rqtui.engine.history import History
 from rqtui.engine.ticker import Answered
 from rqtui.layout.layout import Ask
 from rqtui.model import Focus, Queue, Ref, Snapshot, State
-from rqtui.reports import stats
-from rqtui.reports.stats import History
 from rqtui.text import formats
 from rqtui.text.sanitise import safe
 from rqtui.tui.target import Target

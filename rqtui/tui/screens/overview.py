@@ -7,8 +7,8 @@ hour, why its verdict is what it is, what its dead jobs died of.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
@@ -33,8 +33,8 @@ from rqtui.tui.widgets.table import Table
 
 if TYPE_CHECKING:
     from rqtui.engine.filters import Term
+    from rqtui.engine.history import History
     from rqtui.layout.layout import Ask
-    from rqtui.reports.stats import History
     from rqtui.tui.widgets.preview import Cause
     from rqtui.verbs import Verb
 
@@ -55,6 +55,16 @@ class Overview(View):
     NAME = "overview"
     IS_FIRST = True
     MAKES_QUEUES = True
+    SORTS = queues.SORTS
+    SORT_OF: ClassVar[Mapping[str, str]] = {
+        "queue": "name",
+        "ready": "ready",
+        "dead": "dead",
+        "oldest": "oldest",
+        "rate": "out",
+        "spark": "out",
+        "verdict": "worst first",
+    }
     FILTER_HINT = "a part of a name, a system or a verdict; /regular expression/ and !not"
     DEFAULT_CSS = """
     Overview #unspoken { height: auto; max-height: 4; padding: 0 2; color: $muted; display: none; }
@@ -152,7 +162,7 @@ class Overview(View):
         layout = self.session.layouts.get(ref.layout) if ref else None
         if ref is None or layout is None:
             return (), {}
-        from rqtui.reports import stats  # the first picture does not wait for it
+        from rqtui.engine import history as stats  # the first picture does not wait for it
         from rqtui.tui.widgets import preview
 
         asks: dict[str, tuple[Ask[Any], ...]] = {}
@@ -189,7 +199,7 @@ class Overview(View):
         self._now_ms = snapshot.taken_ms
         if not self.has_preview:
             return
-        from rqtui.reports.stats import History
+        from rqtui.engine.history import History
         from rqtui.tui.widgets import preview
 
         for answer in snapshot.answers.get("history", ()):
@@ -518,7 +528,10 @@ class Overview(View):
 
     def action_sort(self) -> None:
         """The next sort."""
-        self.sort = queues.SORTS[(queues.SORTS.index(self.sort) + 1) % len(queues.SORTS)]
+        self.sort_by_the_next()
+
+    def sorted_anew(self) -> None:
+        """Another order."""
         self._redraw()
 
     def action_group(self) -> None:
@@ -556,6 +569,18 @@ class Overview(View):
             self._redraw()
         elif shown:
             self.host.open_board(shown)
+
+    def on_table_cell_clicked(self, event: Table.CellClicked) -> None:
+        """A click on a verdict goes where its key leads: to a view, else to the board."""
+        ref = self.ref()
+        queue = self._known.get(ref) if ref else None
+        if event.column != "verdict" or ref is None or queue is None or not queue.findings:
+            return
+        view = keys.view_named_in(queue.findings[0].remedy)
+        if view:
+            self.app.simulate_key(keys.view_key(view))
+        else:
+            self.host.open_board(ref)
 
     def on_table_moved(self, _event: Table.Moved) -> None:
         """Other keys may apply to another queue."""

@@ -40,7 +40,6 @@ COUNTED = 20  # queues whose counts ride along in a tick
 class ReportView(View):
     """A table of what a report says. `refs`: the queues it is about; all of them where there is none."""
 
-    SORTS: ClassVar[tuple[str, ...]] = ()
     TITLE_WORD: ClassVar[str] = ""
     EMPTY: ClassVar[str] = ""
     report: Any = None
@@ -240,7 +239,10 @@ class ReportView(View):
 
     def action_sort(self) -> None:
         """The next sort."""
-        self.sort = self.SORTS[(self.SORTS.index(self.sort) + 1) % len(self.SORTS)]
+        self.sort_by_the_next()
+
+    def sorted_anew(self) -> None:
+        """Another order."""
         self._draw_anew()
 
     def filtered(self, expression: str) -> None:

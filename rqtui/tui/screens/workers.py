@@ -7,7 +7,7 @@ the jobs that the worker under the cursor holds.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -41,7 +41,6 @@ _ORDERS: dict[str, Callable[[Seat], tuple[object, ...]]] = {
     "longest held": lambda seat: (seat.since_ms or float("inf"), seat.name),
     "last beat": lambda seat: (seat.worker.beat_ms if seat.worker else 0, seat.name),
 }
-SORTS = tuple(_ORDERS)
 ID_CELLS = 18
 MOST_ROWS = 500  # drawn at each tick, since their ages go on
 IN_TURN = 100  # queues that are counted in turn, of more than a screen is about
@@ -63,12 +62,19 @@ class Workers(View):
 
     NAME = "workers"
     FILTER_HINT = "part of a worker, a host, a job or a queue; !term turns it round"
+    SORTS = tuple(_ORDERS)
+    SORT_OF: ClassVar[Mapping[str, str]] = {
+        "state": "trouble first",
+        "worker": "name",
+        "since": "longest held",
+        "beat": "last beat",
+    }
     DEFAULT_CSS: ClassVar[str] = "Workers Table { height: 1fr; }"
 
     def __init__(self, refs: tuple[Ref, ...] = ()) -> None:
         super().__init__()
         self.refs = self._named = refs
-        self.sort = SORTS[0]
+        self.sort = self.SORTS[0]
         self._expression, self._accepts = "", filters.parse("")
         self._known: dict[Ref, Queue] = {}
         self._asked: tuple[Ref, ...] = ()
@@ -280,7 +286,10 @@ class Workers(View):
 
     def action_sort(self) -> None:
         """The next sort."""
-        self.sort = SORTS[(SORTS.index(self.sort) + 1) % len(SORTS)]
+        self.sort_by_the_next()
+
+    def sorted_anew(self) -> None:
+        """Another order."""
         self._draw()
 
     def filtered(self, expression: str) -> None:

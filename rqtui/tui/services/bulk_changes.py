@@ -117,7 +117,7 @@ class BulkChanges:
             given.typed if given else None,
             problem,
             guard=forms.word_to_type(session, choice.verb, choice.refs),
-            own=len(own),
+            is_form=choice.verb.needs_form,
         )
 
         def planned(answered: ticker.Answered) -> None:

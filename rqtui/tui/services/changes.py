@@ -167,6 +167,7 @@ class Changes:
             problem,
             bodies=given.bodies if given else None,
             guard=forms.word_to_type(session, verb, [target.ref] if target.ref else []),
+            is_form=verb.needs_form,
         )
 
         def decided(given: Given | None) -> None:

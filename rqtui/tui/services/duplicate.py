@@ -67,6 +67,7 @@ class Duplicate:
             given.typed if given else _typed(job),
             problem,
             bodies=given.bodies if given else {"body": body},
+            is_form=verb.needs_form,
         )
 
         def decided(given: Given | None) -> None:

@@ -189,9 +189,8 @@ class HeaderFooter:
 
         own = of_looks(*(look.id for look in looks if look.id not in (*keys.NEAR, *keys.LAST)))
         of_queue = of_verbs("queue")
-        is_list = view.NAME in keys.LISTS
         middle = [*of_queue, *own] if view.NAME == "board" else [*own, *of_queue]
-        rare = [*of_verbs("way"), *(of_verbs("rare") if is_list else []), *(of_verbs("grey") if is_list else [])]
+        rare = [*of_verbs("way"), *(of_verbs("grey") if view.NAME in keys.LISTS else [])]
         groups = (of_verbs("job"), of_looks(*keys.NEAR), [*middle, *rare], of_looks(*keys.LAST))
         view.footer.show(chrome.keys_line(*groups, self._mode(), self._host.app.size.width - 2))
 
@@ -227,8 +226,8 @@ class HeaderFooter:
 
 
 def _kind(verb: Verb) -> str:
-    """Where a verb stands in the footer: `rare` takes whichever job is next, `way` is another way to use a script."""
-    return "rare" if verb.fixed else "way" if verb.script else "queue" if verb.scope == "queue" else "job"
+    """Where a verb stands in the footer; `way` is another way to use a script."""
+    return "way" if verb.script else "queue" if verb.scope == "queue" else "job"
 
 
 def _strip_keys(controls: Iterable[keys.Control]) -> list[tuple[str, str]]:

@@ -105,9 +105,10 @@ def _of_dialogs() -> Iterator[tuple[str, Bound]]:
     """The bindings of what opens above a screen; each keeps to itself."""
     from rqtui.tui.widgets.dialogs import Pages, Question
     from rqtui.tui.widgets.filterline import FilterLine
+    from rqtui.tui.widgets.finder import Finder, FindLine
     from rqtui.tui.widgets.keypage import KeyPage
 
-    for holder in (Question, Pages, KeyPage, FilterLine):
+    for holder in (Question, Pages, KeyPage, FilterLine, Finder, FindLine):
         for binding in holder.BINDINGS:
             if isinstance(binding, Binding) and binding.id:
                 each = tuple(binding.key.split(","))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from textual.content import Content
@@ -47,6 +47,16 @@ class Navigation:
     def open_job(self, ref: Ref, job: Job) -> None:
         """Shows a job."""
         self.go(self._make("job", ref, job))
+
+    def open_job_on_board(self, ref: Ref, job: Job) -> None:
+        """Shows a job above the board of its queue, which stands at the job's place: back leads there."""
+        view = self.view
+        if view is None or not view.lists_jobs_of(ref):
+            self.open_board(ref)
+        board = self.view
+        if board is not None:
+            board.stand_at(job.place)
+        self.open_job(ref, job)
 
     def open_view(self, name: str) -> None:
         """Goes to a view that a key opens; from one of them it takes its place, with the same queues."""
@@ -93,15 +103,16 @@ class Navigation:
 
     # -- pages --------------------------------------------------------------------------------------------------------
 
-    def show_keys_page(self) -> None:
-        """Every key, those that work here first."""
+    def show_keys_page(self, here: Collection[str]) -> None:
+        """Every key, first those of the looks and verbs in `here`, by their names: they work here and now."""
         from rqtui.tui.widgets import help
         from rqtui.tui.widgets.keypage import KeyPage
 
         session = self._host.session
         name = self.view.NAME if self.view else ""
         controls = session.demo.controls if session.demo else ()
-        self._host.app.push_screen(KeyPage(help.key_groups(name, controls, may_change=not session.is_read_only)))
+        groups = help.key_groups(name, here, controls, may_change=not session.is_read_only)
+        self._host.app.push_screen(KeyPage(groups))
 
     def show_page(self, title: str, page: Callable[[], Content]) -> None:
         """Shows some text that can be scrolled; `page` makes it anew for another width."""

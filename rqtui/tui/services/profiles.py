@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from textual.binding import Binding
-from textual.content import Content
 
 from rqtui.config import file as config
 from rqtui.config import resolve
@@ -107,16 +106,13 @@ class Profiles:
         if not self._is_changing():
             self._switch(settings, where, demo)
             return
-        from rqtui.tui.widgets.dialogs import Question
-
-        words = Content("A change of many jobs runs: it would stop here; what was done stays done.")
-        question = Question("Leave this Redis", [words], (), "leave", True)
+        from rqtui.tui.widgets.dialogs import stops_changes
 
         def decided(given: object) -> None:
             if given is not None:
                 self._host.app.call_later(self._switch, settings, where, demo)
 
-        self._host.app.push_screen(question, decided)
+        self._host.app.push_screen(stops_changes("Leave this Redis", "leave"), decided)
 
     def _switch(self, settings: Settings, where: str, demo: Run | None) -> None:
         self._open(settings, demo)

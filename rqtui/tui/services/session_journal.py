@@ -118,7 +118,7 @@ class SessionJournal:
 
         words = "what was found, what was done and what came of it, as Markdown and as JSON, into this folder"
         why = (Field("why", "why, in a few words"),)
-        question = Question("Write the report", [Content(words)], why, "write", is_danger=False)
+        question = Question("Write the report", [Content(words)], why, "write", is_danger=False, is_form=True)
 
         def decided(given: Given | None) -> None:
             if given is None:

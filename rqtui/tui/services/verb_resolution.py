@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 Values = dict[str, object]
 QUEUE_FIELD = Field("queue", "queue", default="default")
 # Nothing can be lost by these, and their forms are for the rare case: one job goes at once, by key; several jobs ask,
-# and so does the palette.
-AT_ONCE = frozenset({"requeue", "release", "reserve"})
+# and so do the palette and a job that a worker would lose.
+AT_ONCE = frozenset({"requeue", "release"})
 _FIXED = frozenset(name for verb in VERBS for name, _value in verb.fixed)  # not every script takes them
 PURGE_LIMIT = 1000  # jobs per call: what the script takes at most
 FEW = 20  # marked jobs: for more, or for all that match, a dry run comes first
@@ -79,7 +79,8 @@ def asks_first(verb: Verb, target: Target, has_form: bool, is_chosen: bool = Fal
     """Whether a question or a form comes before the verb; `is_chosen` from the palette always shows its form."""
     is_many = target.whole or len(target.jobs) > 1
     has_form = has_form and (is_chosen or verb.name not in AT_ONCE)
-    return verb.danger or has_form or (is_many and verb.scope == "job")
+    is_careful = verb.danger or bool(verb.effect) or (verb.name == "release" and bool(target.others))
+    return is_careful or has_form or (is_many and verb.scope == "job")
 
 
 def fields(system: Layout, verb: Verb) -> tuple[Field, ...]:

@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from textual.app import RenderResult
 from textual.content import Content
+from textual.events import Click
 from textual.geometry import Region, Size
-from textual.style import Style
 from textual.widget import Widget
 
 from rqtui.model import Queue, Rate, State
 from rqtui.text import formats
 from rqtui.text.elision import Fit
 from rqtui.text.sanitise import safe
+from rqtui.tui import keys
 
 if TYPE_CHECKING:
     from rqtui.engine.loops import Loop
@@ -37,7 +38,6 @@ class Bar(Widget):
 
     def __init__(self, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.set_reactive(Widget.auto_links, False)  # what a click does has the look of what it is, no link's
         self._lines: list[Sides] = []
 
     def show(self, *lines: Sides) -> None:
@@ -53,6 +53,26 @@ class Bar(Widget):
     def render(self) -> RenderResult:
         """The lines, left and right."""
         return Content("\n").join([spread(left, right, self.size.width) for left, right in self._lines])
+
+    def on_click(self, event: Click) -> None:
+        """A click on a key, or on the words behind it, presses the key."""
+        offset = event.get_content_offset(self)
+        if offset is not None and offset.y < len(self._lines):
+            sign = key_at(spread(*self._lines[offset.y], self.size.width), offset.x)
+            if sign:
+                self.app.simulate_key(keys.named(sign))
+
+
+def key_at(line: Content, at: int) -> str:
+    """The key whose hint (`hint` made it) stands at a cell of a line; empty where none does."""
+    text = line.plain
+    at = next((index for index in range(len(text)) if formats.cell_len(text[: index + 1]) > at), len(text))
+    for span in line.spans:
+        if span.style == _USABLE and span.start <= at < len(text) and "  " not in text[span.start : at + 1]:
+            following = [other.start for other in line.spans if other.style == _USABLE and other.start > span.start]
+            if not following or at < following[0]:
+                return text[span.start : span.end].split(" ")[0]
+    return ""
 
 
 class Header(Bar):
@@ -207,7 +227,7 @@ def views_line(place: str, about: str, doors: Sequence[Door], find: Content, wid
         return _said(*here)
 
     def shown(gap: int, cells: int, label_of: Callable[[Door], str]) -> Content:
-        pieces = [_leading(_door(door, label_of(door)), f"open_view('{door.name}')") for door in doors]
+        pieces = [_door(door, label_of(door)) for door in doors]
         return Content(" " * gap).join([where(cells), *pieces])
 
     def with_number(door: Door) -> str:
@@ -232,11 +252,6 @@ def _door(door: Door, label: str) -> Content:
     number = (f" {door.number}", "$muted" if door.number == formats.ZERO else "$data") if door.number else ""
     words = f" {label}" if label else ""
     return _said((door.key, "b $accented"), (words, "b $strong" if door.is_here else "$muted"), number)
-
-
-def _leading(words: Content, action: str) -> Content:
-    """The words, and what a click on them does."""
-    return words.stylize(Style.from_meta({"@click": f"app.{action}"}))
 
 
 def queue_line(queue: Queue, rate: Rate, width: int, system: str = "", fit: Fit = formats.elide_middle) -> Sides:
@@ -309,6 +324,7 @@ def totals(number: int, rate: Rate, found: int | None = None) -> Content:
 
 # -- below ------------------------------------------------------------------------------------------------------------
 
+_USABLE = "b $accented"
 Key = tuple[str, str, bool]  # as it is read, its label, usable now
 
 
@@ -353,7 +369,7 @@ def hint(key: str, label: str) -> Content:
 
 def _key(key: str, label: str, is_usable: bool) -> Content:
     said = f" {label}" if label else ""
-    return _said((key, "b $accented" if is_usable else "$frame"), (said, "$muted" if is_usable else "$frame"))
+    return _said((key, _USABLE if is_usable else "$frame"), (said, "$muted" if is_usable else "$frame"))
 
 
 def strip_line(keys: Sequence[tuple[str, str]], figures: Sequence[str], alarm: str, width: int) -> Sides:

@@ -57,14 +57,16 @@ class Tick(Checkbox, inherit_bindings=False):
 class Question(ModalScreen["Given | None"]):
     """Asks before a change: what, how many, where, what is lost; with the verb's form. None means no.
 
-    A dangerous question has its focus on Cancel, and with `guard` that word has to be typed before yes can be said.
+    The focus is on Cancel: `y` does it, Enter and Esc leave it; with `guard` that word has to be typed before yes can
+    be said. One that `is_form` means nothing before something was filled in: its focus begins in the first field, and
+    Enter there means yes. Esc throws away what was typed into fields only after another question.
     Bad input is said in the dialog, and nothing is sent: `check` gets the values before they are returned and raises
     what is wrong with them. `typed`, `bodies` (raw) and `problem` show a form that was filled in, or that Redis
-    refused. The focus begins in the first of the `own` fields; in none where there are none.
+    refused.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,n", "dismiss(None)", "no", show=False, id="dialog.no"),
+        Binding("escape,n", "leave", "no", show=False, id="dialog.no"),
         Binding("y", "accept", "yes", show=False, id="dialog.yes"),
         Binding("left,up", "app.focus_previous", show=False, id="dialog.previous"),
         Binding("right,down", "app.focus_next", show=False, id="dialog.next"),
@@ -92,14 +94,15 @@ class Question(ModalScreen["Given | None"]):
         *,
         bodies: Mapping[str, bytes] | None = None,
         guard: str = "",
-        own: int | None = None,
+        is_form: bool = False,
     ) -> None:
         super().__init__()
         self._title, self._lines, self._fields = title, list(lines), fields
         self._yes, self._is_danger, self._check = yes, is_danger, check
         self._typed, self._first_problem = dict(typed or {}), problem
         self._bodies, self._guard = dict(bodies or {}), guard
-        self._own = len(fields) if own is None else own
+        self._is_form = is_form
+        self._began_with: dict[str, str | bytes] = {}  # what stood in the fields, by their names
         self._is_about_body = False
 
     def compose(self) -> ComposeResult:
@@ -131,15 +134,15 @@ class Question(ModalScreen["Given | None"]):
             yield from _row(field, value)
 
     def _subtitle(self) -> str:
-        no = keys.of("dialog.no", "Esc")
+        yes, no = keys.of("dialog.yes", "y"), keys.of("dialog.no", "Esc")
+        focused = self.focused
+        if focused is None or focused.id == "no":
+            return f" {yes} {self._yes}   Enter, {no} no "
+        if focused.id == "yes":
+            return f" {yes}, Enter {self._yes}   {no} no "
         if any(field.kind in _BODIES for field in self._fields):
             return f" {hint()}  {no} no "
-        if not self._fields and not self._guard:
-            return f" {keys.of('dialog.yes', 'y')} yes   {keys.of('dialog.no', 'n')} no "
-        focused = self.focused
-        if isinstance(focused, Button):
-            return f" Enter {self._yes if focused.id == 'yes' else 'cancel'}   {no} no "
-        return f" Enter goes on   {no} no " if self._is_danger else f" Enter yes   {no} no "
+        return f" Enter {self._yes}   {no} no " if self._is_form else f" Enter goes on   {no} no "
 
     def on_descendant_focus(self) -> None:
         """The frame says what Enter does where the focus is now."""
@@ -147,6 +150,7 @@ class Question(ModalScreen["Given | None"]):
 
     def on_mount(self) -> None:
         """The focus stands where Enter does no harm."""
+        self._began_with = {} if self._first_problem else self._filled_in()
         self._fit()
         if self._first_problem:
             self._say(self._first_problem)
@@ -154,12 +158,10 @@ class Question(ModalScreen["Given | None"]):
         self.set_focus(self._first())
 
     def _first(self) -> Widget:
-        if self._is_danger and not self._first_problem:
-            return self.query_one("#no")
-        for field in self._fields[: self._own]:
+        for field in self._fields if self._is_form or self._first_problem else ():
             if field.kind not in _BODIES or not self.query_one(f"#body-{field.name}").has_class("-raw"):
                 return self.query_one(f"#field-{field.name}")
-        return self.query_one("#no" if self._guard else "#yes")
+        return self.query_one("#no")
 
     def on_resize(self) -> None:
         """The buttons stay in sight, however low the terminal is."""
@@ -193,9 +195,32 @@ class Question(ModalScreen["Given | None"]):
     def on_button_pressed(self, event: Button.Pressed) -> None:
         """Yes checks the form; no does nothing."""
         if event.button.id == "no":
-            self.dismiss(None)
+            self.action_leave()
         else:
             self.action_accept()
+
+    def action_leave(self) -> None:
+        """No; where something was typed, only after another question."""
+        if self._filled_in() == self._began_with or not any(self._filled_in().values()):
+            self.dismiss(None)
+            return
+
+        def decided(given: Given | None) -> None:
+            if given is not None:
+                self.dismiss(None)
+
+        words = [Content("What was typed into the form would be gone.")]
+        self.app.push_screen(Question("Leave the form", words, (), "throw away", True), decided)
+
+    def _filled_in(self) -> dict[str, str | bytes]:
+        """What stands in the fields that take text, by their names."""
+        made: dict[str, str | bytes] = {}
+        for field in self._fields:
+            if field.kind in _BODIES:
+                made[field.name] = self.query_one(f"#body-{field.name}", BodyEditor).current()
+            elif field.kind != "bool":
+                made[field.name] = self.query_one(f"#field-{field.name}", Input).value
+        return made
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Yes can be said once the word is typed."""
@@ -207,13 +232,13 @@ class Question(ModalScreen["Given | None"]):
         self.action_enter()
 
     def action_enter(self) -> None:
-        """Enter means yes, except where a dangerous verb wants the button."""
-        if self._is_danger and self.query_one("#yes", Button).disabled:
+        """Enter in a field means yes to a form; in a question it goes on to the word to type, or to the button."""
+        if self._guard and self.query_one("#yes", Button).disabled:
             self.query_one("#guard-word").focus()
-        elif self._is_danger:
-            self.query_one("#yes").focus()
-        else:
+        elif self._is_form and not self._is_danger:
             self.action_accept()
+        else:
+            self.query_one("#yes").focus()
 
     def on_body_editor_checked(self, event: BodyEditor.Checked) -> None:
         """What is wrong with a body is said while it is typed; what was said of something else stays."""
@@ -235,15 +260,20 @@ class Question(ModalScreen["Given | None"]):
         editors = self.query(BodyEditor)
         if not editors:
             return
-        body = editors.first()
+        body, made, said = editors.first(), b"", ""
         try:
             words = editing.command()
             with self.app.suspend():
-                made = editing.edited(body.current(), body.suffix, words)
+                try:
+                    made = editing.edited(body.current(), body.suffix, words)
+                except UsageError as error:  # in here: what passes `suspend` leaves the terminal as the editor had it
+                    said = str(error)
         except SuspendNotSupported:
-            self._say("this terminal cannot be handed to an editor.")
+            said = "this terminal cannot be handed to an editor."
         except UsageError as error:
-            self._say(str(error))
+            said = str(error)
+        if said:
+            self._say(said)
         else:
             body.replace(made)
         self.app.refresh(repaint=True, layout=True)
@@ -326,6 +356,12 @@ def _row(field: Field, value: str) -> ComposeResult:
     with Horizontal(classes="row"):
         yield Label(Content(field.label))
         yield Input(value, placeholder=hint, id=name, compact=True)
+
+
+def stops_changes(title: str, yes: str) -> Question:
+    """Asks before something that would stop a change of many jobs."""
+    words = Content("A change of many jobs runs: it would stop here; what was done stays done.")
+    return Question(title, [words], (), yes, True)
 
 
 class Pages(ModalScreen[None]):

@@ -14,7 +14,6 @@ class Drawn(Widget):
 
     def __init__(self, draw: Callable[[int, int], Content], id: str) -> None:
         super().__init__(id=id, classes="pane")
-        self.set_reactive(Widget.auto_links, False)
         self._draw = draw
 
     def title(self, words: Content) -> None:

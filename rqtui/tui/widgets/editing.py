@@ -6,13 +6,15 @@ is too long for a field, is not drawn: it goes as it is, and $EDITOR opens it al
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from textual.app import ComposeResult
@@ -211,17 +213,47 @@ def edited(raw: bytes, suffix: str, editor: list[str]) -> bytes:
 
     An editor ends a file with a newline; one that was not there before is taken away.
     """
-    number, name = tempfile.mkstemp(prefix="rqtui-", suffix=suffix)
+    try:
+        number, name = tempfile.mkstemp(prefix="rqtui-", suffix=suffix)
+    except OSError as error:
+        raise UsageError(f"no file for an editor can be made: {error.strerror}; type here.") from None
     path = Path(name)
     try:
-        with os.fdopen(number, "wb") as file:
+        with _kept(f"no file for {editor[0]} can be written"), os.fdopen(number, "wb") as file:
             file.write(raw)
-        done = subprocess.run([*editor, name], check=False)
+        with _kept(f"{editor[0]} cannot be run"), _left_to_the_editor(signal.SIGINT, signal.SIGQUIT):
+            done = subprocess.run([*editor, name], check=False)
         if done.returncode:
-            raise UsageError(f"{editor[0]} ended with {done.returncode}; the body is as it was.")
-        made = path.read_bytes()
-    except OSError as error:
-        raise UsageError(f"{editor[0]} cannot be run: {error.strerror}; the body is as it was.") from None
+            ended = (
+                f"was ended by signal {-done.returncode}" if done.returncode < 0 else f"ended with {done.returncode}"
+            )
+            raise UsageError(f"{editor[0]} {ended}; the body is as it was.")
+        with _kept(f"what {editor[0]} left cannot be read"):
+            made = path.read_bytes()
     finally:
-        path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
     return made[:-1] if made == raw + b"\n" or (made.endswith(b"\n") and not raw.endswith(b"\n")) else made
+
+
+@contextlib.contextmanager
+def _left_to_the_editor(*numbers: signal.Signals) -> Iterator[None]:
+    """Ctrl+C in an editor is said to both: it ends the editor, or means something there, and never rqtui.
+
+    By a handler that does nothing: what is ignored stays ignored in a program that is started.
+    """
+    before = {number: signal.signal(number, lambda _number, _frame: None) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def _kept(what: str) -> Iterator[None]:
+    """An error of the system inside as a sentence."""
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f"{what}: {error.strerror}; the body is as it was.") from None

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from textual.content import Content
-from textual.style import Style
 
 from rqtui.model import Finding, Queue
 from rqtui.text import formats
@@ -47,22 +46,16 @@ def _line(finding: Finding, more: int, width: int) -> Sides:
 
 
 def _helps(finding: Finding) -> list[Content]:
-    """Its keys and what they do; a click does it."""
-    made = []
-    for key in finding.key.split():
-        label, action = _meaning(key)
-        shown = hint(keys.renamed(key), label)
-        made.append(shown.stylize(Style.from_meta({"@click": action})) if action else shown)
-    return made
+    """Its keys and what they do; a click on one presses it."""
+    return [hint(keys.renamed(key), _label(key)) for key in finding.key.split()]
 
 
-def _meaning(key: str) -> tuple[str, str]:
-    """What a key is called, and the action behind it."""
+def _label(key: str) -> str:
+    """What a key is called."""
     for look in keys.LOOKS:
         if key in (keys.shown(each) for each in look.keys.split(",")) and not look.screens:
-            return look.label, f"app.{look.action}"
-    verb = next(iter(keys.verbs_of(key)), None)
-    return (verb.label, f"app.verb('{key}')") if verb else ("", "")
+            return look.label
+    return next((verb.label for verb in keys.verbs_of(key)), "")
 
 
 def in_frame(findings: Sequence[Finding], room: int) -> list[Piece]:

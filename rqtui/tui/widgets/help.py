@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 from textual.content import Content
@@ -18,20 +18,31 @@ if TYPE_CHECKING:
 _TEXT = 60  # cells for what stands beside it, so that it fits on 80
 
 
-def key_groups(view: str, controls: Iterable[keys.Control] = (), *, may_change: bool = True) -> list[Group]:
-    """Every key from the tables: those of this screen, changes, those of every screen, the demo's, other screens'."""
+def key_groups(
+    view: str, here: Collection[str] = (), controls: Iterable[keys.Control] = (), *, may_change: bool = True
+) -> list[Group]:
+    """Every key from the tables, each once: those in `here`, which work on this screen now, then others of this screen,
+    changes, those of every screen, the demo's, other screens'."""
     controls = tuple(controls)
     looks = keys.looks(with_demo=bool(controls))
-    here = [look for look in looks if view in look.screens]
+    of_this = [look for look in looks if view in look.screens]
     everywhere = [look for look in looks if not look.screens]
     elsewhere: dict[str, list[keys.Look]] = {}
     for look in looks:
         if look.screens and view not in look.screens:
             elsewhere.setdefault(look.screens[0], []).append(look)
-    verbs = tuple(_verb_line(verb) for key in keys.VERB_KEYS for verb in keys.verbs_of(key))
+    verbs = [verb for key in keys.VERB_KEYS for verb in keys.verbs_of(key)]
+    now = [_verb_line(verb) for verb in verbs if verb.name in here]
+    now += [_look_line(look) for look in of_this if look.id in here]
+    rest = [verb for verb in verbs if verb.name not in here]
+    off = "" if may_change else ", off now (read-only)"
     groups = [
-        Group("On this screen", tuple(_look_line(look) for look in here)),
-        Group("Changing: UPPERCASE" + ("" if may_change else ", off now (read-only)"), verbs),
+        Group("Here and now", tuple(now)),
+        Group("On this screen", tuple(_look_line(look) for look in of_this if look.id not in here)),
+        Group(
+            f"Changing{' elsewhere' if now and len(rest) < len(verbs) else ''}: UPPERCASE{off}",
+            tuple(map(_verb_line, rest)),
+        ),
         Group("Everywhere: lowercase looks", tuple(_look_line(look) for look in everywhere)),
         Group(
             "The demo: digits and signs act on its workers, not on the queue",
@@ -50,7 +61,7 @@ def _look_line(look: keys.Look, on: str = "") -> Line:
 
 def _verb_line(verb: Verb) -> Line:
     takes = ", ".join(verb.takes) or f"the {verb.scope}"
-    more = takes + (" · asks first" if verb.danger else "")
+    more = takes + (" · asks first" if verb.danger or verb.effect else "")
     return Line(keys.key(verb.key), formats.fit(verb.label, 14), more, verb.name)
 
 

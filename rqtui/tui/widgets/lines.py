@@ -83,6 +83,11 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
         self._set_frame("border_subtitle", cells, self.size.height + self.styles.gutter.bottom - 1)
 
     @property
+    def title(self) -> tuple[Cell, ...]:
+        """The words in the frame's top line."""
+        return self._frame.get("border_title", ())
+
+    @property
     def room(self) -> int:
         """How many lines can be in sight."""
         return max(1, self.size.height - self.show_header)

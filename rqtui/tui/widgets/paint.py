@@ -96,6 +96,11 @@ class Painter:
             return whole
         return changed[0][0], sum(changed[-1]) - changed[0][0]
 
+    def column_at(self, x: int, width: int) -> str:
+        """The key of the column in which cell `x` of a line stands; empty beside all of them."""
+        found = [slot for at, slot in self._placed(width) if at <= x < at + slot.width]
+        return self.columns[found[0].column].key if found else ""
+
     def _placed(self, width: int) -> list[tuple[int, Slot]]:
         """The columns in sight, each with its x."""
         gap = _gap(width)

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 
 from textual.content import Content
 
+from rqtui.engine import history as stats
+from rqtui.engine.history import History
 from rqtui.model import Job, Queue, Rate, State, Worker
-from rqtui.reports import errors, stats
-from rqtui.reports.stats import History
+from rqtui.reports import errors
 from rqtui.text import formats
 from rqtui.text.body import mask_text
 from rqtui.text.sanitise import safe

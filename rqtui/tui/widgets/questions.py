@@ -75,13 +75,26 @@ def lines(verb: Verb, target: Target, total: int, url: str, undoing: str) -> lis
 def warnings(verb: Verb, target: Target) -> list[Content]:
     """The warnings: a worker whose job is cut off, and data that is lost."""
     made = []
-    if target.is_held and verb.name in ("delete", "kill", "purge"):
+    if target.is_held and verb.name in ("delete", "kill", "purge", "release"):
         has_tokens = target.whole or all(job.token for job in target.jobs)
         then = "its answer will change nothing" if has_tokens else "it goes on, and may still release it"
-        made.append(Content.styled(f"A worker holds it: {then}.", "$state-reserved"))
+        if verb.name == "release":
+            then = "it goes on, and another one may begin the same job meanwhile"
+        made.append(Content.styled(f"{_holder(target)} holds {_it(target)}: {then}.", "$state-reserved"))
+    if verb.effect:
+        made.append(line("then", verb.effect))
     if verb.lost:
         made.append(line("lost", (verb.lost, "$state-dead")))
     return made
+
+
+def _holder(target: Target) -> str:
+    names = [name for name in target.others if name]
+    return formats.elide_middle(safe(names[0]), 24) if len(names) == 1 == len(target.jobs) else "A worker"
+
+
+def _it(target: Target) -> str:
+    return "it" if len(target.jobs) == 1 else "each of them"
 
 
 def undo_words(system: Layout, verb: Verb, count: int = 0, place: str = "", problem: str = "") -> str:

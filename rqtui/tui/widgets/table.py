@@ -22,6 +22,7 @@ from rqtui.tui.format.rows import Column, Id, Row, Window, follow
 from rqtui.tui.widgets.lines import Lines
 from rqtui.tui.widgets.paint import GUTTER, Line
 
+TITLE_AT = 3  # cells before the words in a frame's top line: corner, line, blank
 _OF_MARKS = ("mark", "range", "mark_loaded", "unmark_all")  # actions
 
 
@@ -91,6 +92,28 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
             super().__init__(table)
             self.offset = offset
             self.limit = limit
+
+    class HeadClicked(Said):
+        """The head of the column with this key was clicked."""
+
+        def __init__(self, table: Table, column: str) -> None:
+            super().__init__(table)
+            self.column = column
+
+    class CellClicked(Said):
+        """A cell of that column was clicked, and the cursor is on its row."""
+
+        def __init__(self, table: Table, id: Id, column: str) -> None:
+            super().__init__(table)
+            self.id = id
+            self.column = column
+
+    class TitleClicked(Said):
+        """The frame's top line was clicked; `at` cells from the beginning of its words."""
+
+        def __init__(self, table: Table, at: int) -> None:
+            super().__init__(table)
+            self.at = at
 
     def __init__(
         self,
@@ -218,6 +241,13 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
         top = self.top
         return top, min(top + self.room, self._window.total)
 
+    def to_first(self) -> None:
+        """Put the cursor on the first row, also of a list that is still to come."""
+        if self._is_loaded:
+            self._move(0)
+        else:
+            self._held, self._place, self._is_touched = None, 0, True
+
     def move_to(self, id: Id) -> bool:
         """Put the cursor on a loaded row; False where it is not loaded."""
         if id not in self._window.places:
@@ -266,12 +296,20 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
 
     def on_click(self, event: events.Click) -> None:
         offset = event.get_content_offset(self)
-        place = self.top + offset.y - self.show_header if offset else -1
-        if not offset or offset.y < self.show_header or place >= self._window.total:
+        if offset is None:
+            if event.y == 0:
+                self.post_message(self.TitleClicked(self, event.x - TITLE_AT))
             return
-        self._move(place)
-        if event.chain == 2:  # a double click
-            self.action_open()
+        column = self.painter.column_at(offset.x, self.scrollable_content_region.width)
+        place = self.top + offset.y - self.show_header
+        if offset.y < self.show_header:
+            self.post_message(self.HeadClicked(self, column))
+        elif place < self._window.total:
+            self._move(place)
+            if event.chain == 2:  # a double click
+                self.action_open()
+            elif self._held is not None:
+                self.post_message(self.CellClicked(self, self._held.id, column))
 
     def on_focus(self) -> None:
         self.repaint()

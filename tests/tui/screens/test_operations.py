@@ -112,7 +112,7 @@ async def test_every_change_of_this_screen_stands_there_with_its_answers(url: st
     async with screen(url) as it:
         await it.press("enter", "space", "space", "K", "y")
         await it.until(lambda: len(here.ids("dead")) == 2, "the burial")
-        await it.press("P")
+        await it.press("P", "y")
         await it.until(lambda: client.hexists("rqtui:{mail}:meta", "paused"), "the pause")
         await it.press("o")
         await it.until_shown("kill", "2 × killed", "pause", "can be undone", "2 changes in this session")
@@ -147,7 +147,7 @@ async def test_z_in_the_view_takes_back_the_one_under_the_cursor(url: str, clien
     async with screen(url) as it:
         await it.press("enter", "D", "y")
         await it.until(lambda: here.ids("ready") == ["two"], "the deletion")
-        await it.press("P")
+        await it.press("P", "y")
         await it.until(lambda: len(it.app.session.journal.operations) == 2, "both in the journal")
         await it.press("o")
         await it.until_shown("delete", "pause")
@@ -215,7 +215,7 @@ async def test_a_change_of_many_is_written_down_with_its_filter_and_what_stopped
     async with screen(url) as it:
         await it.press("enter", "5", "asterisk", "R")
         await it.until_shown("dry run", "by drips")
-        await it.press("tab", '"1/s', "enter")
+        await it.press("tab", "tab", '"1/s', "enter", "y")
         await it.until_shown("drip requeue")
         await it.until(lambda: client.zcard("rqtui:{mail}:ready"), "the first drop")
         await it.press("escape")

@@ -155,7 +155,7 @@ def test_the_system_has_a_column_only_where_there_are_several() -> None:
 def test_every_sort_puts_another_queue_first(sort: str, first: str) -> None:
     known = {name: counted(name, ready=name == "b", dead=name == "c") for name in "abcdef"}
     known["d"] = Queue("d", "native", oldest_ready_ms=5)
-    known["f"] = Queue("f", "native", verdict=Verdict("critical", "bad"))
+    known["f"] = Queue("f", "native", findings=(Finding("failing", "critical", "f", "bad"),))
     rates = {"e": Rate(out_s=3.0)}
     order = sorted(known, key=lambda name: queues.sort_key(sort, name, known[name], rates.get(name)))
     assert order[0] == first

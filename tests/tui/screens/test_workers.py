@@ -40,7 +40,7 @@ async def test_a_silent_worker_is_on_top_with_its_jobs_and_a_key_lets_them_go(ur
         assert lines.index(next(x for x in lines if "lost" in x)) < lines.index(next(x for x in lines if "fine" in x))
         await it.press("L")
         await it.until(lambda: it.app.screen is not it.app.navigation.view, "a question, since there are two")
-        await it.press("enter")
+        await it.press("y")
         await it.until(lambda: client.zrange(keys("mail")["reserved"], 0, -1) == [b"c"], "the jobs of the lost go back")
 
 

@@ -200,7 +200,7 @@ def test_an_undo_is_for_the_redis_on_which_it_was_done(it: Kept) -> None:
 async def delete_over(it: Screen, heres: list[Seeded]) -> None:
     """Deletes what is ready in these queues, as one change."""
     it.app.begin_many("delete", [(here.ref, here.jobs("ready")) for here in heres], "an error")
-    await it.until_shown("y yes")
+    await it.until_shown("y delete   Enter, Esc no")
     await it.press("y")
     await it.until(lambda: not any(here.ids("ready") for here in heres), "the deletion")
 
@@ -249,7 +249,7 @@ async def test_z_says_what_it_cannot_read_and_goes_on_to_the_change_before(
         for number in (1, 2):
             await it.until_shown("D delete")
             await it.press("D")
-            await it.until_shown("y yes")
+            await it.until_shown("y delete   Enter, Esc no")
             await it.press("y")
             await it.until(lambda number=number: len(it.app.session.journal.operations) == number, "the deletion")
             await it.until_refreshed()
@@ -270,7 +270,7 @@ async def test_an_undo_of_thousands_shows_how_far_it_is_and_esc_ends_it(url: str
     here.engine.announce(here.ref)
     async with screen(url) as it:
         await it.press("enter", "2", "asterisk", "D")
-        await it.until_shown("y yes", "z undoes it")
+        await it.until_shown("y delete   Enter, Esc no", "z undoes it")
         await it.press("y")
         await it.until_told("4 000 deleted")
         client.client_pause(60_000, all=False)  # Redis answers, and changes nothing for now
@@ -295,7 +295,7 @@ async def test_a_lock_that_falls_while_a_question_stands_lets_nothing_through(ur
         it.app.write_lock.unlock("5m")
         await it.until_shown("D delete")
         await it.press("D")
-        await it.until_shown("y yes")
+        await it.until_shown("y delete   Enter, Esc no")
         it.app.write_lock._until_s = time.time()
         await it.until(lambda: it.app.session.is_read_only, "the lock")
         await it.press("y")
@@ -387,11 +387,11 @@ async def test_the_frame_of_a_question_says_what_enter_does_where_the_focus_is(u
     here.bury("one")
     async with screen(Settings(url, is_guarded=True)) as it:
         await it.press("enter", "5", "D")
-        await it.until_shown("Enter cancel   Esc no")
+        await it.until_shown("y delete   Enter, Esc no")
         it.app.screen.query_one("#guard-word").focus()
         await it.until_shown("Enter goes on   Esc no")
         await it.press('"mail', "enter")
-        await it.until_shown("Enter delete   Esc no")
+        await it.until_shown("y, Enter delete   Esc no")
         assert here.ids("dead") == ["one"]
         await it.press("enter")
         await it.until(lambda: here.ids("dead") == [], "the deletion")
@@ -439,7 +439,7 @@ async def test_bodies_and_errors_that_a_filter_cut_are_whole_in_a_copy_and_after
         await it.until(lambda: pane.found is not None and pane.found.is_over, "the scan")
         assert len(pane.found.jobs[b"one"].error) < len(error), "what the filter keeps is cut"
         await it.press("D")
-        await it.until_shown("y yes")
+        await it.until_shown("y delete   Enter, Esc no")
         await it.press("y")
         await it.until(lambda: not client.hexists("rqtui:{mail}:jobs", "one"), "the deletion")
         await it.press("z")

@@ -91,13 +91,13 @@ async def test_a_mapped_key_works_the_old_one_does_nothing_and_the_footer_and_th
     async with screen(Settings(url, keymap=keymap), (120, 40)) as it:
         await it.until_shown("mail", "Ctrl+T pause", "; filter")
         await it.press("P")
-        await it.press("ctrl+t")
+        await it.press("ctrl+t", "y")
         await it.until_told("pause")
         await it.until_shown("paused")
         await it.press("enter", "m")
         await it.until_shown("◆a")
         await it.press("question_mark")
-        await it.until_shown("On this screen")
+        await it.until_shown("Here and now")
         assert re.search(r"│ m +mark the job", it.text())
 
 

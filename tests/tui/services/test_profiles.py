@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from redis import Redis
 from screens import Screen, Seeded, on_screen, screen
-from textual.command import CommandPalette
 
 from rqtui.config.resolve import Given, in_force
 from rqtui.config.settings import Settings
@@ -18,6 +17,7 @@ from rqtui.model import Focus
 from rqtui.operations.rate_limit import Brake
 from rqtui.tui.screens.overview import Overview
 from rqtui.tui.services.profiles import openable
+from rqtui.tui.widgets.finder import Finder
 
 
 def written(folder: Path, text: str) -> str:
@@ -29,11 +29,11 @@ def written(folder: Path, text: str) -> str:
 async def command(it: Screen, words: str) -> None:
     """Types words into the palette, and takes the first that is found."""
     await it.press("colon")
-    await it.until(lambda: isinstance(it.app.screen, CommandPalette), "the palette")
+    await it.until(lambda: isinstance(it.app.screen, Finder), "the palette")
     await it.press(f'"{words}')
     await it.until(lambda: it.text().count(words[-5:]) > 1, "what was typed, and the command that was found")
     await it.press("enter")
-    await it.until(lambda: not isinstance(it.app.screen, CommandPalette), "the palette closed")
+    await it.until(lambda: not isinstance(it.app.screen, Finder), "the palette closed")
 
 
 async def told(it: Screen, *words: str) -> None:

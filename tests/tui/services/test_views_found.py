@@ -64,7 +64,7 @@ async def test_a_change_made_here_is_counted_beside_the_operations(url: str, cli
     planted(client)
     async with screen(url, WIDE) as it:
         await it.until(lambda: "o operations ·" in header(it)[1], "none")
-        await it.press("P")
+        await it.press("P", "y")
         await it.until(lambda: "o operations 1" in header(it)[1], "one")
 
 

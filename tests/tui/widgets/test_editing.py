@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import stat
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -235,6 +237,72 @@ def test_an_editor_that_fails_leaves_the_body_as_it_is(tmp_path: Path) -> None:
         editing.edited(b"a", ".json", script(tmp_path, "sys.exit(3)"))
     with pytest.raises(UsageError, match="cannot be run: No such file"):
         editing.edited(b"a", ".json", [str(tmp_path / "none")])
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("os.kill(os.getpid(), 9)", "was ended by signal 9; the body is as it was"),
+        ("path.unlink()", "left cannot be read: No such file or directory; the body is as it was"),
+        ("path.unlink(); path.mkdir()", "left cannot be read: Is a directory; the body is as it was"),
+    ],
+)
+def test_an_editor_that_leaves_no_file_leaves_the_body_as_it_is(tmp_path: Path, code: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        editing.edited(b"a", ".json", script(tmp_path, code))
+
+
+def test_where_no_file_can_be_made_the_editor_is_not_blamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
+    with pytest.raises(UsageError, match="no file for an editor can be made: No such file or directory; type here"):
+        editing.edited(b"a", ".json", ["true"])
+
+
+def test_no_shell_reads_the_name_of_an_editor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    odd = tmp_path / "an 'odd' \"name\"; touch gone $(touch gone)"
+    odd.write_text('#!/bin/sh\nprintf new > "$1"\n')
+    odd.chmod(0o700)
+    assert editing.edited(b"a", ".json", editing.command({"EDITOR": shlex.quote(str(odd))})) == b"new"
+    for words in (
+        "true; touch gone",
+        "$(touch gone)",
+        "`touch gone`",
+        "touch gone;true",
+        "| touch gone",
+        "none\x1b]0;x",
+    ):
+        with pytest.raises(UsageError, match="the body is as it was") as caught:
+            editing.edited(b"a", ".json", [f"./{(made := editing.command({'EDITOR': words}))[0]}", *made[1:]])
+        assert str(caught.value)
+    assert not (tmp_path / "gone").exists()
+
+
+@pytest.mark.parametrize(
+    ("code", "shown", "left"),
+    [
+        ("pass", '"as": "it was"', b'{"as": "it was"}'),
+        ("path.write_bytes(b'')", "Enqueue a job", b""),
+        ("path.write_bytes(b'{')", "not JSON: line 1", b"{"),
+        ("path.write_bytes(bytes(9))", "9 B with control characters", bytes(9)),
+        ("path.unlink()", "the body is as it was", b'{"as": "it was"}'),
+    ],
+)
+@on_screen
+async def test_what_an_editor_left_is_told_in_the_form(
+    url: str, seeded: Seeded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, shown: str, left: bytes
+) -> None:
+    monkeypatch.setenv("VISUAL", shlex.join(script(tmp_path, code)))
+    seeded.put("a1")
+    async with screen(url, (120, 35)) as it:
+        monkeypatch.setattr(type(it.app), "suspend", lambda _app: nullcontext())  # there is no terminal to hand over
+        await it.press("enter", "N")
+        body = it.app.screen.query_one(editing.BodyEditor)
+        body.replace(b'{"as": "it was"}')
+        await it.press("ctrl+e")
+        await it.until_shown(shown)
+        assert body.current() == left
+        assert isinstance(it.app.screen, Question) and seeded.ids("ready") == ["a1"]
 
 
 def test_which_editor_is_said_by_the_environment() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rqtui.model import Finding, Queue, Verdict
-from rqtui.tui.widgets import findings
+from rqtui.tui.widgets import chrome, findings
 
 FAILING = Finding("failing", "critical", "q", "51 % of attempts fail", key="e", detail="mostly HTTPStatusError 410")
 LATE = Finding("expired", "warning", "q", "50 leases expired", ". starts the reaper", key="w .")
@@ -48,10 +48,11 @@ def test_no_line_is_wider_than_it_may_be(width: int) -> None:
         assert left.cell_length + 1 + right.cell_length <= width
 
 
-def test_a_click_on_a_key_does_what_the_key_does() -> None:
-    (_left, right), *_ = findings.lines(Queue("q", "s", findings=(FAILING,)), 1, 120)
-    actions = [span.style.meta["@click"] for span in right.spans if getattr(span.style, "meta", None)]
-    assert actions == ["app.open_view('errors')"]
+def test_a_click_on_a_key_of_a_finding_presses_it() -> None:
+    ((left, right),) = findings.lines(Queue("q", "s", findings=(FAILING,)), 1, 120)
+    line = chrome.spread(left, right, 120)
+    assert chrome.key_at(line, line.plain.index("errors")) == "e"
+    assert not chrome.key_at(line, 5)
 
 
 def test_in_a_frame_the_worst_stands_with_its_key_and_how_many_more_there_are() -> None:

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from redis import Redis
 from screens import NARROW, WIDE, Seeded, on_screen, screen, text_of
-from textual.command import CommandPalette
 
 from rqtui.connection.embedded import EmbeddedServer
 from rqtui.text import formats
 from rqtui.tui import keys
 from rqtui.tui.widgets import help
+from rqtui.tui.widgets.finder import Finder
 from rqtui.tui.widgets.keypage import Group, Line, matching, page
 from rqtui.verbs import VERBS
 from screenshots.seeded import NOW, seed, still
@@ -35,6 +35,34 @@ def test_the_keys_of_this_screen_come_first(view: str) -> None:
     first = help.key_groups(view)[0]
     assert first.title == "On this screen"
     assert {line.name for line in first.lines} == {look.id for look in keys.LOOKS if view in look.screens}
+
+
+def test_what_works_here_and_now_comes_before_all_else_and_stands_there_once() -> None:
+    groups = help.key_groups("board", {"kill", "filter", "mark"})
+    assert groups[0].title == "Here and now"
+    assert [line.name for line in groups[0].lines] == ["kill", "mark", "filter"]
+    told = [line.name for group in groups for line in group.lines]
+    assert len(told) == len(set(told)) and set(told) == {
+        line.name for group in help.key_groups("board") for line in group.lines
+    }
+
+
+@on_screen
+async def test_the_help_begins_with_the_keys_that_work_for_what_is_under_the_cursor(url: str, client: Redis) -> None:
+    seeded = Seeded(client)
+    seeded.put("a")
+    seeded.bury("d")
+    async with screen(url) as it:
+        await it.until_shown("mail")
+        await it.press("enter")
+        for place, works, other in (("5", "requeue", "kill"), ("2", "kill", "requeue")):
+            await it.press(place)
+            await it.until_shown("1-1 of 1", f"{works}  D delete")
+            await it.press("question_mark")
+            await it.until_shown("Here and now")
+            first = "\n".join(it.text().splitlines()[1:9])
+            assert works in first and "delete" in first and other not in first, place
+            await it.press("escape")
 
 
 @pytest.mark.parametrize("width", [50, 70, 140, 200])
@@ -63,14 +91,14 @@ async def test_the_help_is_searched_and_left_with_keys(url: str, client: Redis) 
     Seeded(client).put("a")
     async with screen(url) as it:
         await it.press("question_mark")
-        await it.until_shown("On this screen")
+        await it.until_shown("Here and now")
         await it.press("slash", '"memory')
         await it.until_shown("the server: memory")
-        assert "On this screen" not in it.text()
+        assert "Here and now" not in it.text()
         await it.press("escape")
-        await it.until_shown("On this screen")
+        await it.until_shown("Here and now")
         await it.press("G")
-        await it.until(lambda: "On this screen" not in it.text(), "the end of the page")
+        await it.until(lambda: "Here and now" not in it.text(), "the end of the page")
         await it.press("escape")
         await it.until_shown("1 queue")
         assert it.app.screen is it.app.navigation.view
@@ -106,7 +134,7 @@ async def test_a_command_of_the_palette_does_what_its_key_does(url: str, client:
     async with screen(url) as it:
         await it.until_shown("mail")
         await it.press("colon")
-        await it.until(lambda: isinstance(it.app.screen, CommandPalette), "the palette")
+        await it.until(lambda: isinstance(it.app.screen, Finder), "the palette")
         await it.press('"metrics')
         await it.until_shown("throughput, failures")
         await it.press("enter")
@@ -121,7 +149,7 @@ async def test_markup_and_escapes_in_the_name_of_a_queue_are_letters_in_the_pale
     async with screen(url) as it:
         await it.until_shown("[red]x")
         await it.press("colon")
-        await it.until(lambda: isinstance(it.app.screen, CommandPalette), "the palette")
+        await it.until(lambda: isinstance(it.app.screen, Finder), "the palette")
         await it.press('"queue [')
         await it.until_shown("queue [red]x[/red]")
 

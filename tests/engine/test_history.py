@@ -9,10 +9,10 @@ from redis import Redis
 from shell import shell
 
 from rqtui.client.queue import Queue
+from rqtui.engine import history as stats
 from rqtui.engine.engine import with_layouts
+from rqtui.engine.history import History
 from rqtui.model import Ref
-from rqtui.reports import stats
-from rqtui.reports.stats import History
 from rqtui.systems import registry
 from rqtui.tui.widgets import plot
 

@@ -1,0 +1,205 @@
+"""TLS to sentinels and to the nodes of a Cluster, which want a certificate of ours: followed, refused, explained."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+from authority import Files, made
+from fleet import Fleet, Server
+from redis.exceptions import RedisError
+from screens import on_screen, screen
+from shell import shell
+from waiting import wait_until
+
+from rqtui.client.queue import Queue
+from rqtui.errors import ServerError
+
+NAMES = ("red", "green", "blue", "mail", "sms", "pdf")
+pytestmark = [pytest.mark.matrix, pytest.mark.timeout(240)]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    return made(tmp_path_factory.mktemp("authority"), "127.0.0.1")
+
+
+@pytest.fixture(scope="module")
+def stranger(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    """Another authority, of which no server has heard."""
+    return made(tmp_path_factory.mktemp("stranger"), "127.0.0.1")
+
+
+@pytest.fixture
+def fleet(files: Files) -> Iterator[Fleet]:
+    with Fleet(files) as fleet:
+        yield fleet
+
+
+class Watched:
+    """A primary, its replica and the sentinel that watches them, all in TLS alone."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self.primary = fleet.start()
+        self.replica = fleet.start(replicaof=self.primary)
+        self.sentinel = fleet.sentinel(self.primary)
+        self.hosts = f"127.0.0.1:{self.sentinel.port}"
+        self.url = f"rediss+sentinel://127.0.0.1:1,{self.hosts}/jobs{fleet.options}"
+        wait_until(self._sees_replica, what="the sentinel's view of the replica")
+
+    def _sees_replica(self) -> bool:
+        return len(self.sentinel.client.execute_command("SENTINEL", "REPLICAS", "jobs")) == 1
+
+
+@pytest.fixture
+def watched(fleet: Fleet) -> Watched:
+    return Watched(fleet)
+
+
+def _leads(server: Server) -> bool:
+    try:
+        return server.info("replication")["role"] == "master"
+    except RedisError:  # one that is promoted closes all connections
+        return False
+
+
+def _works(queue: Queue) -> bool:
+    try:
+        queue.counts()
+    except ServerError:
+        return False
+    return True
+
+
+# Sentinels -----------------------------------------------------------------------------------------------------------
+
+
+def test_what_sentinels_with_tls_name_is_followed_through_a_failover(watched: Watched) -> None:
+    ran: list[str] = []
+    stop = threading.Event()
+
+    def consume() -> None:
+        with Queue("mail", watched.url) as queue:
+            for job in queue.consume(ttr=30, stop=stop):
+                with job:
+                    ran.append(job.id)
+
+    worker = threading.Thread(target=consume, daemon=True)
+    with Queue("mail", watched.url) as queue:
+        worker.start()
+        queue.put(1, id="before")
+        wait_until(lambda: ran == ["before"])
+        assert shell(watched.url, "snapshot", "--json").json["queues"][0]["queue"] == "mail"
+        wait_until(lambda: watched.replica.client.exists("rqtui:{mail}:meta"))
+        watched.primary.kill()
+        wait_until(lambda: _leads(watched.replica), what="the failover")
+        wait_until(lambda: _works(queue), what="the way to the new primary")
+        queue.put(2, id="after")
+        wait_until(lambda: ran[-1] == "after", what="the worker's return")
+        stop.set()
+        worker.join(30)
+    assert watched.replica.client.zcard("rqtui:{mail}:ready") == 0
+
+
+@on_screen
+async def test_the_screen_behind_sentinels_with_tls_shows_the_queues(watched: Watched) -> None:
+    with Queue("mail", watched.url) as queue:
+        queue.put(1, id="a")
+    async with screen(watched.url, (120, 35)) as it:
+        await it.until_shown("mail")
+
+
+def test_what_is_wrong_with_the_tls_of_sentinels_is_said(watched: Watched, files: Files, stranger: Files) -> None:
+    at = f"rediss+sentinel://{watched.hosts}/jobs"
+    for options, said in (
+        (
+            f"?ssl_ca_certs={stranger.authority}",
+            "certificate that is not trusted. Name its authority with ?ssl_ca_certs",
+        ),
+        ("", "certificate that is not trusted"),
+        (f"?ssl_ca_certs={files.authority}", "?ssl_certfile=FILE&ssl_keyfile=FILE"),
+        (
+            stranger.options.replace(str(stranger.authority), str(files.authority)),
+            "?ssl_certfile=FILE&ssl_keyfile=FILE",
+        ),
+    ):
+        told = shell(at + options, "put", "mail", "1")
+        assert told.code == 3 and watched.hosts in told.err and said in told.err, (options, told.err)
+    told = shell(at.replace("rediss", "redis"), "put", "mail", "1")
+    assert told.code == 3 and "rediss" in told.err, told.err
+    told = shell(f"rediss+sentinel://localhost:{watched.sentinel.port}/jobs{files.options}", "put", "mail", "1")
+    assert told.code == 3 and "another host name" in told.err, told.err
+
+
+# A Cluster -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def nodes(files: Files) -> Iterator[list[Server]]:
+    with Fleet(files) as fleet:
+        yield fleet.cluster()
+
+
+@pytest.fixture
+def cluster(nodes: list[Server], files: Files) -> str:
+    """The URL of the empty nodes."""
+    for node in nodes:
+        node.client.flushall()
+    return f"rediss+cluster://127.0.0.1:1,127.0.0.1:{nodes[0].port}{files.options}"
+
+
+def test_queues_on_all_nodes_with_tls_are_put_to_waited_for_and_shown(cluster: str, nodes: list[Server]) -> None:
+    stop = threading.Event()
+    ran: list[str] = []
+
+    def consume(name: str) -> None:
+        with Queue(name, cluster) as queue:
+            for job in queue.consume(ttr=30, stop=stop):
+                with job:
+                    ran.append(f"{name} {job.id}")
+
+    workers = [threading.Thread(target=consume, args=(name,), daemon=True) for name in NAMES]
+    for worker in workers:
+        worker.start()
+    for name in NAMES:
+        with Queue(name, cluster) as queue:
+            queue.put(1, id="now")
+            queue.put(1, id="soon", delay="100ms")
+    wait_until(lambda: sorted(ran) == sorted(f"{name} {id}" for name in NAMES for id in ("now", "soon")))
+    stop.set()
+    for worker in workers:
+        worker.join(30)
+    assert all(node.client.dbsize() for node in nodes)
+    found = shell(cluster, "snapshot", "--json").json["queues"]
+    assert {queue["queue"] for queue in found} == set(NAMES)
+    assert shell(cluster, "dispatch", "--once").code == 0
+
+
+@on_screen
+async def test_the_screen_of_a_cluster_with_tls_changes_a_queue(cluster: str) -> None:
+    with Queue("pdf", cluster) as queue:
+        queue.put(1, id="a", delay="1h")
+        async with screen(cluster, (120, 35), open_queue="pdf") as it:
+            await it.until_shown("pdf", "scheduled")
+            await it.press("1", "R")
+            await it.until(lambda: queue.counts()["ready"] == 1, "the promotion")
+
+
+def test_what_is_wrong_with_the_tls_of_a_cluster_is_said(
+    cluster: str, nodes: list[Server], files: Files, stranger: Files
+) -> None:
+    at = f"rediss+cluster://127.0.0.1:{nodes[0].port}"
+    for options, said in (
+        (
+            f"?ssl_ca_certs={stranger.authority}",
+            "certificate that is not trusted. Name its authority with ?ssl_ca_certs",
+        ),
+        (f"?ssl_ca_certs={files.authority}", "?ssl_certfile=FILE&ssl_keyfile=FILE"),
+    ):
+        told = shell(at + options, "put", "mail", "1")
+        assert told.code == 3 and f"127.0.0.1:{nodes[0].port}" in told.err and said in told.err, (options, told.err)
+    told = shell(at.replace("rediss", "redis"), "put", "mail", "1")
+    assert told.code == 3 and "rediss" in told.err, told.err
+    told = shell(at.replace("127.0.0.1", "localhost") + files.options, "put", "mail", "1")
+    assert told.code == 3 and "another host name" in told.err, told.err

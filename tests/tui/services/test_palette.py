@@ -1,0 +1,216 @@
+"""Find anything: queues, a job by its id in every queue and system, views, verbs, profiles, filters used before."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+from redis import Redis
+from screens import Screen, Seeded, on_screen, screen
+from wire import sent
+
+from rqtui.client.queue import Queue
+from rqtui.config.settings import Settings
+from rqtui.engine.engine import with_layouts
+from rqtui.systems import registry
+from rqtui.tui.screens.board import Board
+from rqtui.tui.screens.job import JobPage
+from rqtui.tui.services.palette import fit, ids_of
+from rqtui.tui.widgets.finder import Finder, Hits
+
+
+async def find(it: Screen, words: str) -> None:
+    """Types words into the line."""
+    await it.press("colon")
+    await it.until(lambda: isinstance(it.app.screen, Finder), "the line")
+    await it.press(f'"{words}')
+
+
+def lines(it: Screen) -> list[str]:
+    """What was found."""
+    return [str(option.prompt) for option in it.app.screen.query_one(Hits).options]
+
+
+def view_name(it: Screen) -> str:
+    view = it.app.navigation.view
+    return view.NAME if view is not None else ""
+
+
+@on_screen
+async def test_a_queue_is_found_by_any_part_of_its_name_and_enter_opens_its_board(url: str, client: Redis) -> None:
+    for name in ("acme.eu.mail-worker", "acme.us.mail-worker", "other"):
+        Seeded(client, name).put("a")
+    async with screen(url) as it:
+        await it.until_shown("acme.us", "other")
+        await find(it, "us mail")
+        await it.until(lambda: lines(it) and lines(it)[0].startswith("queue acme.us.mail-worker"), "the queue")
+        assert "1 ready" in lines(it)[0]
+        assert not any("acme.eu" in line for line in lines(it))
+        await it.press("enter")
+        await it.until(lambda: view_name(it) == "board", "the board")
+        await it.until_shown("acme.us.mail-worker", "send")
+
+
+@on_screen
+async def test_a_job_is_found_by_its_id_in_every_queue_and_opens_on_its_board(url: str, client: Redis) -> None:
+    for number in range(30):
+        Seeded(client, f"queue-{number:02}").put("common")
+    mail = Seeded(client)
+    mail.bury("wanted-4711")
+    async with screen(url) as it:
+        await it.until_shown("queue-03")
+        await find(it, "wanted-4711")
+        await it.until(lambda: any("wanted-4711" in line and "mail · dead" in line for line in lines(it)), "the job")
+        await it.press("enter")
+        await it.until(lambda: isinstance(it.app.screen, JobPage), "its page")
+        await it.until_shown("wanted-4711", "TimeoutError: smtp")
+        await it.press("escape")
+        await it.until(lambda: isinstance(it.app.screen, Board), "its board")
+        board = it.app.screen
+        assert isinstance(board, Board) and board.ref == mail.ref
+        await it.until(lambda: board.pane().place.name == "dead", "the place of the job")
+
+
+@on_screen
+async def test_enter_waits_for_the_answer_where_nothing_else_fits(url: str, client: Redis) -> None:
+    Seeded(client).put("wanted-4711")
+    async with screen(url) as it:
+        await it.until_shown("mail")
+        await it.press("colon", '"wanted-4711', "enter")  # faster than any answer
+        await it.until(lambda: isinstance(it.app.screen, JobPage), "the page of the job")
+
+
+@on_screen
+async def test_enter_on_what_is_nowhere_does_nothing(url: str, client: Redis) -> None:
+    Seeded(client).put("a")
+    async with screen(url) as it:
+        await it.until_shown("mail")
+        await it.press("colon", '"zyx-0815', "enter")
+        await it.until_shown("nothing here has that name")
+        await it.press("enter")
+        assert isinstance(it.app.screen, Finder)
+        await it.press("ctrl+u")
+        await it.until(lambda: len(lines(it)) > 10, "every command again")
+        await it.press("escape")
+        assert view_name(it) == "overview"
+
+
+@on_screen
+async def test_a_view_a_verb_and_a_profile_are_found_by_their_words(url: str, client: Redis, tmp_path: Path) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text(f'[profiles.staging]\nurl = "{url}/1"\n')
+    Seeded(client).put("a")
+    async with screen(Settings(url, config=str(config))) as it:
+        await it.until_shown("mail")
+        for words, title in (("throughput", "metrics"), ("stag", "profile staging"), ("paus", "pause")):
+            await find(it, words)
+            await it.until(lambda title=title: lines(it)[0].startswith(title), title)
+            await it.press("escape")
+        await find(it, "metrics")
+        await it.press("enter")
+        await it.until(lambda: view_name(it) == "metrics", "the view")
+
+
+@on_screen
+async def test_a_filter_used_before_is_found_and_holds_again(url: str, client: Redis) -> None:
+    Seeded(client).put("alpha", "beta")
+    async with screen(url) as it:
+        await it.until_shown("mail")
+        await it.press("enter")
+        await it.until_shown("alpha", "beta")
+        await it.press("slash", '"id:beta', "enter", "escape")
+        await it.until_shown("alpha")
+        await find(it, "id:b")
+        await it.until(lambda: lines(it)[0].startswith("filter id:beta"), "the filter")
+        await it.press("enter")
+        await it.until(lambda: "alpha" not in it.text(), "only what fits")
+
+
+@on_screen
+async def test_a_line_that_a_person_moved_to_stays_when_an_answer_comes(url: str, client: Redis) -> None:
+    mail = Seeded(client, "mail")
+    Seeded(client, "mail-two").put("a")
+    mail.put("mail")  # a job that is called as the queue is
+    async with screen(url) as it:
+        await it.until_shown("mail-two")
+        held = threading.Event()
+        it.app.session.ask(lambda _engine: held.wait(20), lambda _answer: None)  # the thread has no time for the id
+        await find(it, "mail")
+        await it.press("down")
+        hits = it.app.screen.query_one(Hits)
+        chosen = hits.highlighted_option
+        assert chosen is not None and "mail-two" in str(chosen.prompt)
+        held.set()
+        await it.until(lambda: any(line.startswith("job mail") for line in lines(it)), "the job")
+        now = hits.highlighted_option
+        assert now is not None and str(now.prompt) == str(chosen.prompt)
+
+
+@on_screen
+async def test_no_letter_waits_for_redis(url: str, client: Redis) -> None:
+    Seeded(client).put("a")
+    async with screen(url) as it:
+        await it.until_shown("mail")
+        held = threading.Event()
+        it.app.session.ask(lambda _engine: held.wait(20), lambda _answer: None)
+        await find(it, "mai")
+        assert lines(it)[0].startswith("queue mail")
+        await it.press("escape")
+        assert view_name(it) == "overview"
+        held.set()
+
+
+@on_screen
+async def test_a_system_whose_jobs_can_only_be_looked_through_is_said(url: str, client: Redis) -> None:
+    client.rpush("jobs", b"entry-1")
+    Seeded(client).put("a")
+    settings = Settings(url, ("native", "orizuru:source=jobs"))
+    async with screen(settings) as it:
+        await it.until_shown("mail")
+        await find(it, "entry-1")
+        await it.until_shown("no id is looked up in orizuru")
+
+
+def test_the_ids_of_all_queues_and_systems_are_looked_up_in_one_round_trip(
+    client: Redis, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(100):
+        Queue(f"queue-{number}", url).put(b"{}", id="everywhere" if number % 50 == 0 else f"other-{number}")
+    client.sadd("todos", b"everywhere")
+    engine = with_layouts(client, [registry.make("native"), registry.make("timeout_sets")])
+    assert len(engine.refs) >= 101
+    engine.jobs_of_any_queue((b"everywhere",))  # the scripts are loaded now
+    client.config_resetstat()
+    with sent(monkeypatch) as writes:
+        sought = engine.jobs_of_any_queue((b"everywhere",))
+    assert sorted((ref.layout, ref.queue) for ref, _job in sought.jobs) == [
+        ("native", "queue-0"),
+        ("native", "queue-50"),
+        ("timeout_sets", "todos"),
+    ]
+    assert [write.count(b"EVALSHA") for write in writes] == [len(engine.refs)]
+    assert not any(name in client.info("commandstats") for name in ("cmdstat_lrange", "cmdstat_zrange"))
+
+
+def test_how_well_words_name_something() -> None:
+    assert fit(["mail"], "mail") > fit(["mail"], "mail-two") > fit(["mail"], "e-mail") > 1
+    assert 0 < fit(["memory"], "Redis", "the server: memory") < 1
+    assert not fit(["l", "zz"], "mail")
+
+
+def test_an_id_is_looked_for_as_it_is_typed_as_it_is_shown_and_from_base64() -> None:
+    assert ids_of("job-1") == (b"job-1",)
+    assert set(ids_of(r"a\xff")) == {b"a\xff", rb"a\xff"}
+    assert b"\xff\xfe" in ids_of("base64://4=")
+
+
+def test_a_thousand_queues_are_asked_at_once(client: Redis, url: str) -> None:
+    queue = Queue("queue-0", url)
+    queue.put(b"{}", id="one")
+    for number in range(1000):
+        client.sadd("rqtui:queues", f"queue-{number}")
+    engine = with_layouts(client, [registry.make("native")])
+    assert len(engine.refs) == 1000
+    sought = engine.jobs_of_any_queue((b"one",))  # takes 0.1 s, a third of it in Redis
+    assert [ref.queue for ref, _job in sought.jobs] == ["queue-0"]

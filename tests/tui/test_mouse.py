@@ -1,0 +1,129 @@
+"""The mouse: tabs, heads of columns, keys of the frame, verdicts, rows and the wheel."""
+
+from __future__ import annotations
+
+import pytest
+from redis import Redis
+from screens import NARROW, WIDE, Screen, Seeded, on_screen, screen
+from textual.content import Content
+from textual.events import MouseScrollDown
+
+from rqtui.tui import keys
+from rqtui.tui.screens.board import Board
+from rqtui.tui.screens.overview import Overview
+from rqtui.tui.widgets import chrome
+from rqtui.tui.widgets.dialogs import Question
+
+
+async def click(it: Screen, words: str, *, row: int = -1, times: int = 1) -> None:
+    """Clicks on the first cell of words that stand on the screen; on its row `row`, where one is given."""
+    await it.until_shown(words)
+    lines = it.text().splitlines()
+    y = row % len(lines) if row != -1 else next(at for at, line in enumerate(lines) if words in line)
+    await it.pilot.click(offset=(lines[y].index(words), y), times=times)
+    await it.pilot.pause()
+
+
+def board(it: Screen) -> Board:
+    view = it.app.navigation.view
+    assert isinstance(view, Board)
+    return view
+
+
+@pytest.mark.parametrize("size", [NARROW, WIDE], ids=["tabs", "panes"])
+@on_screen
+async def test_a_click_on_the_name_of_a_place_goes_there(url: str, client: Redis, size: tuple[int, int]) -> None:
+    Seeded(client).put("a")
+    async with screen(url, size) as it:
+        await it.until_shown("mail")
+        await it.press("enter")
+        await it.until_shown("send")
+        for number, name in ((5, "dead"), (1, "scheduled"), (2, "ready")):
+            await click(it, f" {number} {name}")
+            assert board(it).pane().place.name == name
+
+
+@on_screen
+async def test_a_click_on_the_head_of_a_column_sorts_by_it(url: str, client: Redis) -> None:
+    Seeded(client, "aaa").put("a")
+    Seeded(client, "zzz").bury("d1", "d2")
+    async with screen(url, WIDE) as it:
+        await it.until_shown("aaa", "zzz")
+        view = it.app.navigation.view
+        assert isinstance(view, Overview)
+        await click(it, " dead ")
+        await it.until(lambda: view.sort == "dead", "sorted by dead jobs")
+        await it.until(lambda: it.text().index("zzz") < it.text().index("aaa"), "most dead jobs first")
+        await click(it, "queue  ")
+        await it.until(lambda: view.sort == "name" and it.text().index("aaa") < it.text().index("zzz"), "by name")
+
+
+@on_screen
+async def test_a_click_on_a_key_of_the_footer_or_on_its_words_presses_it(url: str, client: Redis) -> None:
+    seeded = Seeded(client)
+    seeded.put("a")
+    async with screen(url) as it:
+        await it.until_shown("mail")
+        await it.press("enter")
+        await it.until_shown("K kill", "␣ mark")
+        await click(it, "kill  D")
+        assert isinstance(it.app.screen, Question)
+        await it.press("escape")
+        await click(it, "␣ mark")
+        await it.until_shown("1 marked")
+        await click(it, "? keys")
+        await it.until_shown("Here and now")
+        assert seeded.ids("ready") == ["a"]
+
+
+@on_screen
+async def test_a_click_on_a_verdict_goes_where_it_leads(url: str, client: Redis) -> None:
+    seeded = Seeded(client)
+    seeded.put("a")
+    seeded.engine.act("pause", seeded.ref)
+    async with screen(url, WIDE) as it:
+        await it.until_shown("paused")
+        await click(it, "paused")
+        await it.until(lambda: isinstance(it.app.navigation.view, Board), "the board: its key changes something")
+
+
+@on_screen
+async def test_two_clicks_open_a_row_and_the_wheel_scrolls(url: str, client: Redis) -> None:
+    seeded = Seeded(client)
+    seeded.put(*(f"job-{number:03}" for number in range(100)))
+    async with screen(url) as it:
+        await click(it, "mail", times=2)
+        await it.until_shown("of 100")
+        pane = board(it).pane()
+        for _turn in range(4):
+            it.app.post_message(MouseScrollDown(None, 20, 10, 0, 0, 0, False, False, False, 20, 10))
+        await it.until(lambda: pane.top > 0, "rows further down")
+        await it.until(lambda: "1-18 of 100" not in it.text(), "they are painted")
+
+
+def test_a_click_finds_the_key_of_a_hint_and_none_between_two() -> None:
+    line = Content("  ").join([chrome.hint("K", "kill"), chrome.hint("Esc", "stops it"), chrome.hint(",", "")])
+    text = line.plain
+    assert [chrome.key_at(line, text.index(word)) for word in ("K", "kill", "Esc", "it", ",")] == [
+        "K",
+        "K",
+        "Esc",
+        "Esc",
+        ",",
+    ]
+    assert chrome.key_at(line, text.index("  ") + 1) == ""
+    assert chrome.key_at(line, 70) == ""
+
+
+@pytest.mark.parametrize(
+    ("sign", "name"),
+    [("K", "K"), ("␣", "space"), ("Enter", "enter"), (":", "colon"), ("Ctrl+T", "ctrl+t"), ("+", "plus"), ("5", "5")],
+)
+def test_every_sign_has_the_name_of_its_key(sign: str, name: str) -> None:
+    assert keys.named(sign) == name
+
+
+def test_the_view_that_a_verdict_names_by_its_key() -> None:
+    assert keys.view_named_in("e groups them, R requeues them") == "errors"
+    assert keys.view_named_in("P resumes it") == ""
+    assert keys.view_named_in("") == ""
