@@ -129,9 +129,10 @@ def below(
         words.append(Piece(f"{first + 1}-{min(last, total)} of {formats.count(total, width=12)}", "muted"))
     words += same(pane) if is_current else []
     room = pane.size.width - 4
-    behind = _fitting(words, room - (_LEAST_FINDING if findings else 0))
-    taken = sum(formats.cell_len(piece.text) for piece in behind)
-    said = in_frame(findings, room - taken - 3)
+    is_chosen = pane.accepts is not None or pane.whole_place  # what somebody asked for is said before what was found
+    behind = _fitting(words, room - (_LEAST_FINDING if findings and not is_chosen else 0))
+    left = room - sum(formats.cell_len(piece.text) for piece in behind) - 3
+    said = in_frame(findings, left) if left >= _LEAST_FINDING // 2 else []
     return [Piece(" "), *said, Piece(" ·" if behind else " ", "muted"), *behind] if said else behind
 
 
