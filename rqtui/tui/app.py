@@ -126,7 +126,9 @@ class Cockpit(App[None]):
         self.changes = Changes(self, made, navigation, self.batches, self.undo, self.journal)
         self.loops = Loops(self, made, navigation, serves_foreign=serves_foreign)
         self.write_lock = WriteLock(self, made, self.journal, self.loops, self.changes.stop)
-        self.header_footer = HeaderFooter(self, made, navigation, self.changes, self.undo, self.loops, self.write_lock)
+        self.header_footer = HeaderFooter(
+            self, made, navigation, self.changes, self.undo, self.loops, self.write_lock, self._demo_words
+        )
         profiles = self.profiles
         self.palette = Palette(self, made, navigation, self.changes.offered, profiles.commands, profiles.go_to_url)
         self.demo = DemoStrip(self, demo, navigation) if demo else None
@@ -506,6 +508,17 @@ class Cockpit(App[None]):
         """Goes to one of the views in `registry.VIEWS`."""
         self.navigation.open_view(name)
 
+    def action_list_views(self) -> None:
+        """The list of views, from which a letter or Enter leads to one."""
+        from rqtui.tui.widgets.view_list import ViewList
+
+        if not self.navigation.is_asking:
+            self.push_screen(ViewList(self.header_footer.doors()), self._go_to_view)
+
+    def _go_to_view(self, name: str | None) -> None:
+        if name:
+            self.navigation.open_view(name)
+
     def action_command_palette(self) -> None:
         """Finds anything."""
         self.palette.open()
@@ -549,6 +562,9 @@ class Cockpit(App[None]):
         """A key of the demo's strip."""
         if self.demo:
             self.demo.press(name)
+
+    def _demo_words(self) -> str:
+        return self.demo.words if self.demo else ""
 
     def action_edit_url(self) -> None:
         """Asks for another URL."""

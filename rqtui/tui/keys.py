@@ -107,9 +107,9 @@ LOOKS: tuple[Look, ...] = (
     Look("reaper", "full_stop", "toggle_loop('reap')", "reaper", "reaper on or off"),
     Look("dispatch_step", "less_than_sign", "step_loop('dispatch')", "step", "one step of the dispatcher"),
     Look("reap_step", "greater_than_sign", "step_loop('reap')", "step", "one step of the reaper"),
+    Look("errors", "e", "open_view('errors')", "errors", "dead and retrying jobs, grouped by their error"),
     Look("workers", "w", "open_view('workers')", "workers", "workers: who runs, who is late, which jobs they hold"),
     Look("kinds", "b", "open_view('kinds')", "by job", "kinds of jobs: how many in each place, failures, times"),
-    Look("errors", "e", "open_view('errors')", "errors", "dead and retrying jobs, grouped by their error"),
     Look("events", "f", "open_view('events')", "events", "events of the queue as they happen"),
     Look("metrics", "m", "open_view('metrics')", "metrics", "throughput, failures, latency and depth over time"),
     Look("loops", "t", "open_view('loops')", "loops", "dispatcher and reaper: steps, lag, next jobs"),
@@ -147,6 +147,7 @@ LOOKS: tuple[Look, ...] = (
     Look("faster", "equals_sign", "interval(0.5)", "faster", "refresh twice as often"),
     Look("demo", "d", "demo", "demo", "what to try in this demo, and what to watch", (), False, True),
     Look("copy", "y", "copy_as", "copy", "copy as: id, JSON, redis-cli, Python, body; or the list"),
+    Look("views", "semicolon", "list_views", "views", "the views by their letters, and how much is in each", (), True),
     Look(
         "palette",
         "colon,ctrl+p",
@@ -181,7 +182,7 @@ COMMANDS: tuple[Look, ...] = (  # those of the palette that have no key of their
 )
 VIEWS = tuple(look.id for look in LOOKS if look.action.startswith("open_view("))  # opened by a key from anywhere
 NEAR = ("filter", "search", "mark")  # in the footer right after the verbs of the row under the cursor
-LAST = ("undo", "palette", "help")  # there always, at the end; undo while there is something to undo
+LAST = ("undo", "views", "palette", "help")  # there always, at the end; undo while there is something to undo
 _FOOTER_TOO = {  # looks that work everywhere and are the matter of one view
     "loops": ("dispatcher", "reaper", "dispatch_step", "reap_step"),
     "metrics": ("refresh",),
@@ -201,6 +202,7 @@ SHOWN = {
     "minus": "-",
     "equals_sign": "=",
     "colon": ":",
+    "semicolon": ";",
     "question_mark": "?",
     "left_parenthesis": "(",
     "right_parenthesis": ")",

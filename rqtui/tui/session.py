@@ -17,7 +17,7 @@ from rqtui.config.settings import DEFAULT_SYSTEM, LONGEST_S, SHORTEST_S, Setting
 from rqtui.connection import connect
 from rqtui.engine import ticker as tick
 from rqtui.errors import UsageError
-from rqtui.model import Focus, Ref, Snapshot
+from rqtui.model import Focus, Queue, Ref, Snapshot
 from rqtui.operations.journal import Journal, state_folder
 from rqtui.operations.watch import Watch
 from rqtui.tui.format import recent
@@ -104,6 +104,8 @@ class Session:
         self.refs: list[Ref] = []
         self.snapshot: Snapshot | None = None
         self.pictured = Focus()  # what the last picture was asked to show
+        self.known: dict[Ref, Queue] = {}  # every queue as it was counted last
+        self.causes: dict[Ref, frozenset[str]] = {}  # of a queue's dead jobs, as far as somebody looked at them
         self.lost: tick.Lost | None = None
         self.failed: tick.Failed | None = None
         self.is_read_only = settings.read_only  # now: the write lock changes it
@@ -140,6 +142,10 @@ class Session:
         self.snapshot, self.refs = message.snapshot, list(self.engine.refs) if self.engine else []
         self.watch.look(message.snapshot)
         self.pictured = message.focus
+        self.known.update((Ref(queue.layout, queue.name), queue) for queue in message.snapshot.queues)
+        if len(self.known) > len(self.refs):
+            here = set(self.refs)
+            self.known = {ref: queue for ref, queue in self.known.items() if ref in here}
 
     def is_pictured(self, ref: Ref, id: bytes) -> bool:
         """Whether the last picture was asked for this job."""
@@ -165,8 +171,9 @@ class Session:
         self.ticker.refresh()
 
     def happened(self, most: int) -> list[recent.Entry]:
-        """What the loops and this screen did lately, the newest first."""
-        return recent.entries(self.loops.values(), self.changes, most)
+        """What the loops and this screen did lately, and what was found, the newest first."""
+        found = [recent.found(one) for one in self.journal.sightings[-most:]] if most else []
+        return recent.entries(self.loops.values(), [*self.changes, *found], most)
 
     def close_record(self, verb: str, layout: str, queue: str) -> str:
         """The name of the undo record that ends here; empty where nothing was kept."""

@@ -21,7 +21,7 @@ from textual.widgets import Input, Static
 from rqtui.errors import UsageError
 from rqtui.model import Focus, Job, Ref, Snapshot, State
 from rqtui.tui.target import Target
-from rqtui.tui.widgets.chrome import Footer, Header, Sides, Strip
+from rqtui.tui.widgets.chrome import HIGH, Footer, Header, Sides, Strip
 from rqtui.tui.widgets.filterline import FilterLine
 from rqtui.tui.widgets.table import Table
 
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from rqtui.verbs import Verb
 
 SMALLEST = (60, 12)
+WITH_PREVIEW = (120, 34)  # cells and rows of a terminal
+LEAST_PREVIEW, LEAST_ROWS, FRAME, CHROME = 17, 4, 4, 4  # rows; a frame with a header and an empty line
 
 
 class View(Screen[None]):
@@ -52,6 +54,7 @@ class View(Screen[None]):
     def __init__(self) -> None:
         super().__init__()
         self.is_composed = False
+        self._table_height: int | str = "1fr"
         self._focused_before: Widget | None = None
         self._focused_when_large: Widget | None = None
         self.header, self.footer, self.strip = Header(), Footer(), Strip()
@@ -257,6 +260,24 @@ class View(Screen[None]):
             self._diagnosis.update(words)
 
     @property
+    def is_high(self) -> bool:
+        """Whether the header has a line for the views."""
+        return self.app.size.height >= HIGH
+
+    @property
+    def has_preview(self) -> bool:
+        """Whether there is room below the rows for what is under the cursor."""
+        width, height = self.app.size
+        return width >= WITH_PREVIEW[0] and height >= WITH_PREVIEW[1]
+
+    def fit_table(self, table: Widget, rows: int) -> None:
+        """Gives a table the lines that so many rows need, and the rest to the preview below it."""
+        most = self.app.size.height - CHROME - LEAST_PREVIEW
+        height = min(max(LEAST_ROWS, rows) + FRAME, most) if self.has_preview else "1fr"
+        if height != self._table_height:
+            table.styles.height = self._table_height = height
+
+    @property
     def is_too_small(self) -> bool:
         """Whether the terminal is too small to show anything: then nothing is changed, either."""
         return self.has_class("-too-small")
@@ -268,6 +289,8 @@ class View(Screen[None]):
         if is_small and not was_small:
             self._focused_when_large = self.focused  # what is hidden loses the focus
         self.set_class(is_small, "-too-small")
+        self.set_class(self.is_high, "-high")
+        self.set_class(self.has_preview, "-preview")
         if was_small and not is_small and self._focused_when_large is not None and self._focused_when_large.is_attached:
             self.call_after_refresh(self.set_focus, self._focused_when_large)
         if is_small:

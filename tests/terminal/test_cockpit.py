@@ -248,11 +248,11 @@ def test_groups_fold_the_queues_and_zoom_gives_one_place_the_width(opened: Opene
     it.until("mail-us")
     resize(it, 160, 45)
     it.keys("g", "Enter")
-    it.until("dead-1", "a1")
+    it.until("╭─  5 dead", "a1")
     it.keys("+")
-    until_gone(it, "dead-1")
+    until_gone(it, "╭─  5 dead")
     it.keys("+")
-    it.until("dead-1", "a1")
+    it.until("╭─  5 dead", "a1")
 
 
 def test_what_is_copied_lies_in_the_buffer_of_tmux(opened: Opened) -> None:

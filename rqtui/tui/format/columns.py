@@ -161,6 +161,25 @@ def columns(
     return (Column("id", title, cells, weight=0 if has_more else 1, drop=3 if is_told_apart else 0), *made)
 
 
+def short(made: Sequence[Column]) -> tuple[Column, ...]:
+    """The same columns for a pane that is looked at from the side: the job and its time, and more where there is room.
+
+    What tells its jobs apart comes next; where they have a name or fields, the id goes first.
+    """
+    first = next((column.key for column in made if column.key == "job" or column.drop == _FIRST_FIELD), "id")
+    return tuple(_aside(column, first) for column in made)
+
+
+def _aside(column: Column, first: str) -> Column:
+    if column.key == first:
+        return column._replace(width=min(column.width, 8), weight=3, most=0, drop=0)
+    if column.key == "time":
+        return column._replace(drop=1)
+    if column.key == "id":
+        return column._replace(width=max(column.width, 12), drop=99)
+    return column._replace(drop=5 if column.drop == _FIRST_FIELD else 10 + column.drop)
+
+
 def _columns_of(name: str, state: State, choice: Choice) -> list[Column]:
     if name == "fields":
         return _field_columns(choice.body)

@@ -17,7 +17,9 @@ from rqtui.tui import keys
 
 if TYPE_CHECKING:
     from rqtui.engine.loops import Loop
+    from rqtui.operations.journal import Sighting
 
+_HUES = {"finding": "$state-reserved", "over": "$state-ready"}
 TOGETHER_S = 10.0  # steps of a loop on one queue that follow one another this closely are one line
 
 
@@ -44,6 +46,12 @@ def entries(loops: Iterable[Loop], changes: Iterable[Entry], most: int) -> list[
     return merged[-most:][::-1] if most else []
 
 
+def found(one: Sighting) -> Entry:
+    """A finding that came, or went."""
+    words = f"no more: {one.text}" if one.is_over else one.text
+    return Entry(one.at_ms / 1000, "over" if one.is_over else "finding", one.queue, words)
+
+
 def lines(shown: Iterable[Entry], width: int) -> Content:
     """The entries as lines of at most `width` cells."""
     made = []
@@ -52,9 +60,9 @@ def lines(shown: Iterable[Entry], width: int) -> Content:
         made.append(
             Content.assemble(
                 (formats.clock(entry.at_s * 1000), "$muted"),
-                ("  " + formats.fit(entry.verb, 10), "$accented"),
+                ("  " + formats.fit(entry.verb, 10), _HUES.get(entry.verb, "$accented")),
                 ("  " + formats.fit(safe(entry.queue), 16), "$strong"),
-                ("  " + formats.fit(words, max(8, width - 40)).rstrip(), "$muted"),
+                ("  " + formats.fit(safe(words), max(8, width - 40)).rstrip(), "$muted"),
             )
         )
     return Content("\n").join(made) if made else Content.styled(keys.renamed("nothing yet: N enqueues a job"), "$muted")

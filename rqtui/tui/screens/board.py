@@ -1,4 +1,5 @@
-"""The board of a queue: a pane per place, side by side from 120 columns, tabs below; a detail pane from 140.
+"""The board of a queue: one place in the middle, from 120 columns the others short beside it, tabs below; a detail pane
+from 140. It opens on the place that has the trouble, else on the fullest; above the rows stand the findings.
 
 Each place has its own filter: a short one is filtered at each refresh, a long one is scanned for what fits.
 """
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Horizontal, VerticalScroll
+from textual.containers import Grid, VerticalScroll
 from textual.content import Content
 from textual.events import DescendantFocus, Resize
 
@@ -24,10 +25,11 @@ from rqtui.text.sanitise import safe
 from rqtui.tui import keys
 from rqtui.tui.format import columns, jobs, timeline
 from rqtui.tui.format.rows import Id
-from rqtui.tui.screens import board_borders
+from rqtui.tui.screens import board_borders, board_layout
+from rqtui.tui.screens.board_layout import Shape
 from rqtui.tui.target import Target
 from rqtui.tui.view import View
-from rqtui.tui.widgets import board_scan, chrome
+from rqtui.tui.widgets import board_scan, chrome, findings
 from rqtui.tui.widgets.pane import Pane, Told
 from rqtui.tui.widgets.table import Table
 from rqtui.tui.widgets.text import Text
@@ -36,10 +38,9 @@ if TYPE_CHECKING:
     from rqtui.engine.ticker import Answered
     from rqtui.layout.layout import Layout
 
-WIDE = 120
-WITH_DETAIL = 140
-ALL_PLACES = 200  # five panes and a detail need that much to be read; below, done is shown while it is current
-FEW_PLACES = 4  # these have room side by side, also done
+LONG_IDS_FROM = 180  # cells of a terminal, where other panes stand beside the one in the middle
+FOLDS_MS = 30_000  # that a place is empty before it folds: its neighbours would jump up and down
+MANY_FINDINGS = (40, 3)  # from so many rows of a terminal on, so many lines of findings; below one
 REDRAW_S = 0.2  # between two pictures of a scan under way
 PATHS_OF = 50  # jobs of a page, whose bodies tell which paths there are
 LEAVING = 4  # a fourth of a pane's rows: when more left at once, none is shown for once more
@@ -65,11 +66,18 @@ class Board(View):
         self._scans: dict[str, int] = {}  # their requests by place, while they are under way
         self._drawn_s = 0.0
         self._last: Snapshot | None = None
+        self._panes: list[Pane] = []
+        self._shape, self._is_arranged = Shape(self._current), False
+        self._held_ms: dict[str, int] = {}  # when each place was last seen with jobs
+        self._is_chosen = False  # whether the place in focus was: by a person, or by what the first picture showed
+        self._lines = 1  # of findings; only more, so that rows stand still
 
     def compose_view(self) -> ComposeResult:
-        """The panes and the detail, next to each other; what does not fit is hidden."""
-        with Horizontal(id="panes"):
-            yield from self._made()
+        """The findings, the panes and the detail; what does not fit is hidden."""
+        self._panes = list(self._made())
+        yield chrome.Findings(id="findings")
+        with Grid(id="panes"):
+            yield from self._panes
             with VerticalScroll(id="detail", classes="pane", can_focus=False):
                 yield Text(id="detail-text")
 
@@ -85,10 +93,10 @@ class Board(View):
             yield Pane(self.ref, place, system.tells, empty, late_at, chosen, settings.is_ascii)
 
     def on_mount(self) -> None:
-        """The focus begins on ready."""
+        """The focus begins on ready, until the first picture tells where it belongs."""
         self.query_one("#detail").border_title = Content(" job ")
         self._arrange()
-        self.pane().focus()
+        self.set_focus(self.pane())  # at once: the first picture may move it
         self._say_unknown_columns()
 
     def on_unmount(self) -> None:
@@ -106,40 +114,85 @@ class Board(View):
 
     def panes(self) -> list[Pane]:
         """All panes, in the order of the places."""
-        return list(self.query(Pane))
+        return self._panes
 
     def pane(self) -> Pane:
         """The pane that has the focus, or had it last."""
-        return self.query_one(f"#pane-{self._current}", Pane)
+        return next(pane for pane in self._panes if pane.place.name == self._current)
 
     def _shown(self) -> list[Pane]:
-        if self.size.width < WIDE or self._is_zoomed:
-            return [self.pane()]
-        narrowed = self.size.width < ALL_PLACES and len(self.layout_of_queue.places) > FEW_PLACES
-        return [
-            pane for pane in self.panes() if not narrowed or pane is self.pane() or pane.place.state is not State.DONE
-        ]
+        """The panes that have room for rows."""
+        return [pane for pane in self._panes if pane.place.name in self._shape.in_sight]
+
+    def _watched(self) -> list[Pane]:
+        """The panes whose pages are asked for: side by side also the folded ones, where a job may arrive."""
+        is_wide = self.size.width >= board_layout.WIDE and not self._is_zoomed
+        return self._panes if is_wide else self._shown()
 
     def _arrange(self) -> None:
-        shown = self._shown()
-        for pane in self.panes():
-            pane.display = pane in shown
-            pane.set_id_cells(columns.LONG_ID if len(shown) == 1 else columns.SHORT_ID)
-        self.query_one("#detail").display = self.size.width >= WITH_DETAIL and not self._is_zoomed
+        names = [pane.place.name for pane in self._panes]
+        empty = None if self._queue is None else [name for name in names if self._is_empty(name, self._queue)]
+        made = board_layout.shape(self.size.width, names, self._current, empty, is_zoomed=self._is_zoomed)
+        is_long = not made.side or self.size.width >= LONG_IDS_FROM
+        for pane in self._panes:
+            is_current = pane.place.name == self._current
+            id_cells = columns.LONG_ID if is_current and is_long else columns.SHORT_ID
+            pane.set_form(id_cells, is_short=not is_current)
+        self.query_one(chrome.Findings).display = self.is_high
+        if made != self._shape or not self._is_arranged:
+            self._lay_out(made)
         self.titles()
+
+    def _is_empty(self, name: str, queue: Queue) -> bool:
+        """Whether a place holds nothing, and has not for a while; a filter keeps it open."""
+        if queue.count(name):
+            self._held_ms[name] = queue.counted_ms
+        pane = next(pane for pane in self._panes if pane.place.name == name)
+        return not pane.expression and queue.counted_ms - self._held_ms.get(name, 0) > FOLDS_MS
+
+    def _lay_out(self, made: Shape) -> None:
+        """The grid: the short panes one below the other, the current one and the detail as high as all of them."""
+        self._shape, self._is_arranged = made, True
+        grid, detail = self.query_one("#panes", Grid), self.query_one("#detail")
+        shown, span = (made.current, *made.side), max(1, len(made.side))
+        first = made.side[:1]
+        order = {name: at for at, name in enumerate((*first, made.current, "", *made.side[1:]))}
+        grid.sort_children(key=lambda child: order.get(child.place.name if isinstance(child, Pane) else "", 99))
+        grid.styles.grid_size_columns = len(made.columns.split())
+        grid.styles.grid_columns, grid.styles.grid_rows = made.columns, made.rows
+        for pane in self._panes:
+            pane.display = pane.place.name in shown
+            pane.styles.row_span = span if pane.place.name == made.current else 1
+        detail.styles.row_span = span
+        detail.display = made.has_detail
 
     def titles(self) -> None:
         """The frames' words, as they are now."""
-        is_wide = self.size.width >= WIDE and not self._is_zoomed
         panes, current = self.panes(), self.pane()
+        found = self._queue.findings if self._queue and not self.is_high else ()
         for number, pane in enumerate(panes, 1):
-            if is_wide:
-                pane.set_title(*board_borders.title(number, pane, self._queue))
-            elif pane is current:
+            if pane is current and not self._shape.side:
                 pane.set_title(*board_borders.tabs(panes, pane, self._queue))
+            else:
+                pane.set_title(*board_borders.title(number, pane, self._queue))
+            is_current = pane is current
             pane.set_subtitle(
-                *board_borders.below(pane, self._queue, is_current=pane is current, is_frozen=self.is_frozen)
+                *board_borders.below(
+                    pane,
+                    self._queue,
+                    is_current=is_current,
+                    is_frozen=self.is_frozen,
+                    findings=found if is_current else (),
+                )
+                if pane.place.name not in self._shape.folded
+                else ()
             )
+
+    def _show_findings(self, queue: Queue) -> None:
+        least, most = MANY_FINDINGS
+        self._lines = max(self._lines, min(most if self.app.size.height >= least else 1, len(queue.findings)))
+        lines = findings.lines(queue, self._lines, self.app.size.width - 2)
+        self.query_one(chrome.Findings).show(*lines, *[(Content(), Content())] * (self._lines - len(lines)))
 
     # -- what the app asks ----------------------------------------------------------------------------------------
 
@@ -147,7 +200,7 @@ class Board(View):
         """The queue, the pages in sight, the job of the detail pane, and those that no page tells of."""
         job = self.pane().job()
         has_detail = self.query_one("#detail").display and job is not None
-        shown = self._shown()
+        shown = self._watched()
         pages = tuple(wish for pane in shown if (wish := pane.wish()) is not None)
         asks = tuple(ask for pane in shown for ask in pane.asks(self.layout_of_queue))
         return Focus((self.ref,), pages, (self.ref, job.id) if has_detail and job else None, 4096, {"told": asks})
@@ -159,6 +212,10 @@ class Board(View):
             return  # a picture that was asked for by the view below
         self._queue, self._rate, self._last = queue, snapshot.rates.get(self.ref) or Rate(), snapshot
         self._look_for_the_end(queue)
+        self._show_findings(queue)
+        if not self._is_chosen and not queue.error:
+            self._is_chosen = True
+            self._go_to(board_layout.first_place(self.layout_of_queue.places, queue))
         self._show_panes(snapshot)
         self._arrange()
         self._show_detail(snapshot)
@@ -166,7 +223,7 @@ class Board(View):
     def _show_panes(self, snapshot: Snapshot) -> None:
         told = [answer for answer in snapshot.answers.get("told", ()) if isinstance(answer, Told)]
         leaving = self._leaving(snapshot)
-        for pane in self._shown():
+        for pane in self._watched():
             if self.is_frozen and pane.page is not None:
                 continue  # one that was not seen yet has no rows that could stand
             for answer in told:
@@ -185,7 +242,7 @@ class Board(View):
         """By place: jobs that went from one pane in sight to another one; for one picture they are seen in both."""
         pages = [
             (pane, pane.page, page)
-            for pane in self._shown()
+            for pane in self._watched()
             if pane.page is not None and (page := snapshot.page(self.ref, pane.place.name)) is not None
         ]
         arrived: dict[Id, str] = {}
@@ -412,7 +469,7 @@ class Board(View):
 
     def action_pane(self, step: int) -> None:
         """Goes to the next place, or the one before."""
-        panes = self.panes() if self.size.width < WIDE else self._shown()
+        panes = self.panes()
         self._go(panes[(panes.index(self.pane()) + step) % len(panes)])
 
     def action_page(self, pages: int) -> None:
@@ -466,8 +523,12 @@ class Board(View):
         job = pane.job()
         return job if job is not None and job.id != before else None
 
+    def _go_to(self, name: str) -> None:
+        if name != self._current:
+            self._go(next(pane for pane in self._panes if pane.place.name == name))
+
     def _go(self, pane: Pane) -> None:
-        self._current = pane.place.name
+        self._current, self._is_chosen = pane.place.name, True
         pane.display = True  # a hidden one cannot have the focus, and one that hides gives it to its neighbour
         self.set_focus(pane)
         self._arrange()
@@ -482,8 +543,9 @@ class Board(View):
 
     def on_descendant_focus(self, event: DescendantFocus) -> None:
         """A click on a pane makes it the current one."""
-        if isinstance(event.widget, Pane) and event.widget.place.name != self._current:
-            self._current = event.widget.place.name
+        is_there = event.widget is self.focused  # else this is about a pane that had the focus for a moment
+        if is_there and isinstance(event.widget, Pane) and event.widget.place.name != self._current:
+            self._current, self._is_chosen = event.widget.place.name, True
             self._arrange()
             self.host.look_again()
         self.host.show_keys()

@@ -6,17 +6,20 @@ Pure: from a pane and the picture of its queue to pieces of text.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from rqtui.model import Place, Queue
+from rqtui.model import Finding, Place, Queue
 from rqtui.text import formats
 from rqtui.text.pieces import Cell, Piece, pieces_of
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
 from rqtui.tui.format import jobs
+from rqtui.tui.widgets.findings import in_frame
 from rqtui.tui.widgets.pane import Pane
 
 _FILTER_CELLS = 10  # that a filter has at least, before the names of the other places make room for it
 _MOST_FILTER_CELLS = 40
+_LEAST_FINDING = 34  # cells that a finding has in a frame before other words make room for it
 
 
 def title(number: int, pane: Pane, queue: Queue | None) -> list[Piece]:
@@ -30,10 +33,16 @@ def title(number: int, pane: Pane, queue: Queue | None) -> list[Piece]:
 
 
 def tabs(panes: Sequence[Pane], current: Pane, queue: Queue | None) -> list[Piece]:
-    """Of a pane alone: all places by their keys, and its filter; if that is too long, of the others only the keys."""
-    pieces = _places(panes, current, queue, is_short=False)
-    if current.expression and _room(current, pieces) < min(_FILTER_CELLS, formats.cell_len(current.expression) + 2):
-        pieces = _places(panes, current, queue, is_short=True)
+    """Of a pane alone: all places by their keys with their counts, and its filter.
+
+    If that is too long, the names of the others go, those of empty places first, then their counts.
+    """
+    least = min(_FILTER_CELLS, formats.cell_len(current.expression) + 2) if current.expression else 0
+    pieces: list[Piece] = []
+    for form in _FORMS:
+        pieces = _places(panes, current, queue, form)
+        if _room(current, pieces) >= least:
+            break
     return [*pieces, *_filter(current, _room(current, pieces))]
 
 
@@ -54,18 +63,29 @@ def _room(pane: Pane, pieces: Sequence[Piece]) -> int:
     return pane.size.width - sum(formats.cell_len(piece.text) for piece in pieces) - 4
 
 
-def _places(panes: Sequence[Pane], current: Pane, queue: Queue | None, *, is_short: bool) -> list[Piece]:
-    """With their counts where the line above, which counts by state, cannot say them."""
+class _Form(NamedTuple):
+    """What tabs say of places that are not in sight: names, those of empty places too, and counts."""
+
+    has_names: bool = True
+    has_empty_names: bool = True
+    has_counts: bool = True
+
+
+_FORMS = (_Form(), _Form(has_empty_names=False), _Form(has_names=False), _Form(has_names=False, has_counts=False))
+
+
+def _places(panes: Sequence[Pane], current: Pane, queue: Queue | None, form: _Form) -> list[Piece]:
     pieces = []
-    has_own_names = any(pane.place.name != pane.place.state for pane in panes)
     for number, pane in enumerate(panes, 1):
         is_current = pane is current
+        count = _count(queue, pane.place, 6)
+        is_empty = count == formats.ZERO
         pieces.append(Piece(f" {number} ", "accented" if is_current else "muted"))
-        if is_short and not is_current:
-            continue
-        pieces.append(Piece(pane.place.name + " ", f"state-{pane.place.state}" if is_current else "muted"))
-        if has_own_names:
-            pieces.append(Piece(_count(queue, pane.place, 6) + " ", "strong" if is_current else "muted"))
+        if is_current or (form.has_names and (form.has_empty_names or not is_empty)):
+            pieces.append(Piece(pane.place.name + " ", f"state-{pane.place.state}" if is_current else "muted"))
+        if queue is not None and (is_current or form.has_counts):
+            hue = "strong" if is_current else "muted" if is_empty else f"state-{pane.place.state}"
+            pieces.append(Piece(count + " ", hue))
     return pieces
 
 
@@ -84,8 +104,10 @@ def _filter(pane: Pane, room: int) -> list[Piece]:
     return [Piece(text + " ", "accented")]
 
 
-def below(pane: Pane, queue: Queue | None, *, is_current: bool, is_frozen: bool) -> list[Piece]:
-    """As much as has room, the most pressing first."""
+def below(
+    pane: Pane, queue: Queue | None, *, is_current: bool, is_frozen: bool, findings: Sequence[Finding] = ()
+) -> list[Piece]:
+    """As much as has room, the most pressing first; of `findings`, which stand nowhere else, the worst."""
     page = pane.page
     total = pane.matching() if pane.accepts is not None else page.total if page else 0
     words: list[Piece] = []
@@ -98,14 +120,20 @@ def below(pane: Pane, queue: Queue | None, *, is_current: bool, is_frozen: bool)
     if is_frozen:
         words.append(Piece("frozen: p", "accented"))
     words += _found(pane)
-    words += [Piece(hint, style) for hint, style in jobs.hints(queue, pane.place.state, pane.late_at)]
+    hints = jobs.hints(queue, pane.place.state, pane.late_at) if not findings else []
+    words += [Piece(hint, style) for hint, style in hints]
     if total and page and page.of is not None and pane.found is None:
         words.append(Piece(f"a sample of {formats.count(page.of, width=12)}: ] goes on", "muted"))
     if total and is_current:
         first, last = pane.in_sight
         words.append(Piece(f"{first + 1}-{min(last, total)} of {formats.count(total, width=12)}", "muted"))
-    words += same(pane)
-    return _fitting(words, pane.size.width - 4)
+    words += same(pane) if is_current else []
+    room = pane.size.width - 4
+    is_chosen = pane.accepts is not None or pane.whole_place  # what somebody asked for is said before what was found
+    behind = _fitting(words, room - (_LEAST_FINDING if findings and not is_chosen else 0))
+    left = room - sum(formats.cell_len(piece.text) for piece in behind) - 3
+    said = in_frame(findings, left) if left >= _LEAST_FINDING // 2 else []
+    return [Piece(" "), *said, Piece(" ·" if behind else " ", "muted"), *behind] if said else behind
 
 
 def same(pane: Pane) -> list[Piece]:
@@ -118,7 +146,7 @@ def _fitting(words: Sequence[Piece], room: int) -> list[Piece]:
     said: list[Piece] = []
     for word in words:
         cells = formats.cell_len(word.text) + 3
-        if cells > room and said:
+        if cells > room and (said or room <= 0):
             continue
         room -= cells
         said += [Piece(" · " if said else " ", "muted"), word]

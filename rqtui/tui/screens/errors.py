@@ -11,10 +11,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
+from textual.app import ComposeResult
 from textual.content import Content
 
 from rqtui.engine import ticker
-from rqtui.model import Job, Ref, State
+from rqtui.model import Focus, Job, Ref, Snapshot, State
 from rqtui.reports import errors
 from rqtui.reports.errors import Errors as Report
 from rqtui.reports.errors import Group, Grouping, Key, Members, Width
@@ -22,13 +23,15 @@ from rqtui.text import elision, formats
 from rqtui.text.body import mask_text
 from rqtui.text.names import to_bytes
 from rqtui.text.pieces import Cell, Piece
-from rqtui.text.sanitise import safe
+from rqtui.text.sanitise import safe, safe_lines
 from rqtui.tui import keys
+from rqtui.tui.format import timeline
 from rqtui.tui.format.rows import Column, Row
 from rqtui.tui.screens.report_view import ReportView, sides
 from rqtui.tui.target import Target
 from rqtui.tui.widgets import chrome
 from rqtui.tui.widgets.table import Table
+from rqtui.tui.widgets.text import LongText
 
 if TYPE_CHECKING:
     from rqtui.engine.engine import Engine
@@ -59,6 +62,7 @@ class Errors(ReportView):
 
     def __init__(self, refs: tuple[Ref, ...] = ()) -> None:
         super().__init__(refs)
+        self._example: Job | None = None  # as it came with the last picture
         self._members: dict[Ref, dict[bytes, Job]] = {}  # of the group that is about to be acted on
         self._search: Members | None = None
         self._request = 0  # of the search for them
@@ -85,7 +89,7 @@ class Errors(ReportView):
             Column("last", "last", 6, align="right", style="muted", drop=2),
         )
 
-    def draw(self) -> None:
+    def _draw_with_frames(self) -> None:
         """With a column for the frames, as wide as they are, where an error tells its own."""
         longest = max((len(group.frame) for group in self.groups()), default=0)
         cells = min(FRAME_CELLS[1], max(FRAME_CELLS[0], longest)) if longest else 0
@@ -110,6 +114,14 @@ class Errors(ReportView):
     def make(self, engine: Engine) -> Iterator[Report | None]:
         """A sample of the dead and the scheduled."""
         return errors.report(engine, self.in_scope(), self.width)
+
+    def learned(self) -> None:
+        """How many causes each queue has."""
+        if self.width is not Width.CAUSE:
+            return
+        groups = self.groups()
+        for ref in self.in_scope():
+            self.session.causes[ref] = frozenset(group.id for group in groups if ref in group.refs)
 
     def groups(self) -> tuple[Group, ...]:
         """All of them."""
@@ -214,6 +226,53 @@ class Errors(ReportView):
             self.table.move_to(next((other.id for other in self.groups() if example in map(_id, other.jobs)), ""))
         self._due_s = 0.0  # groups that only wait have their dates from the next report
 
+    # -- the example of a group, on a large terminal --------------------------------------------------------------
+
+    def compose_view(self) -> ComposeResult:
+        """The table, and below it the whole error of an example."""
+        yield from super().compose_view()
+        yield LongText(id="example", classes="pane")
+
+    def focus_wish(self, refs: list[Ref]) -> Focus:
+        """The example comes with the tick, with all of its attempts."""
+        group = self.group() if self.has_preview else None
+        wish = super().focus_wish(refs)
+        return wish if group is None else wish._replace(job=(_ref_of(group.example), group.example.id))
+
+    def show(self, snapshot: Snapshot) -> None:
+        """The whole error as well."""
+        if snapshot.job is not None:
+            self._example = snapshot.job
+        super().show(snapshot)
+
+    def draw(self) -> None:
+        """The example as well."""
+        self.fit_table(self.table, len(self.groups()))
+        self._draw_with_frames()
+        self._show_example()
+
+    def on_table_moved(self, event: Table.Moved) -> None:
+        """The example of another group."""
+        super().on_table_moved(event)
+        if self.has_preview:
+            self._show_example()
+            self.host.look_soon()
+
+    def _show_example(self) -> None:
+        group, pane = self.group(), self.query_one("#example", LongText)
+        if not self.has_preview:
+            return
+        if group is None:
+            pane.border_title = Content(" an example ")
+            pane.show(Content.styled("the error under the cursor is shown here in full", "$muted"))
+            return
+        job = group.example
+        if self._example is not None and (self._example.id, self._example.queue) == (job.id, job.queue):
+            job = self._example
+        title = f" {formats.job_id(job.id, 24)} of {formats.elide_middle(safe(job.queue), 24)} "
+        pane.border_title = Content.assemble((" an example ", "b $strong"), (title, "$muted"))
+        pane.show(_example(job, pane.scrollable_content_region.width, self._now_ms))
+
     # -- acting on a group ----------------------------------------------------------------------------------------
 
     def begins(self, verb: Verb) -> bool:
@@ -317,6 +376,25 @@ def _counted(counted: Collection[object], found: Collection[object], looked_at: 
     words += [f"{formats.count(gone, width=9)} no longer there"] if gone else []
     words += [f"only the newest {formats.count(looked_at, width=9)} were looked at"] if looked_at else []
     return ", ".join(words)
+
+
+def _ref_of(job: Job) -> Ref:
+    return Ref(job.layout, job.queue)
+
+
+def _example(job: Job, width: int, now_ms: int) -> Content:
+    """The whole text of its last error, then its life."""
+    error = job.history[-1].error if job.history else job.error or job.problem
+    lines = [Content.styled(line, "$data") for line in safe_lines(mask_text(error))] or [
+        Content.styled("no error is kept of this job", "$muted")
+    ]
+    facts = (
+        f"{safe(job.name) or 'job'}   {job.place}   attempts {job.attempts}   worker {safe(job.worker) or formats.ZERO}"
+    )
+    line = timeline.life_line(job, max(20, min(width, 100)), now_ms)
+    return Content("\n").join(
+        [Content.styled(facts, "$muted"), Content(), *lines, *([Content(), line] if line else [])]
+    )
 
 
 def _pair(ref: Ref) -> tuple[str, str]:

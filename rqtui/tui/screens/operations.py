@@ -10,6 +10,7 @@ from collections import Counter
 
 from textual.app import ComposeResult
 from textual.content import Content
+from textual.events import Resize
 
 from rqtui.engine.ticker import Answered
 from rqtui.model import Ref, Snapshot
@@ -24,6 +25,7 @@ from rqtui.tui.target import Target
 from rqtui.tui.view import View
 from rqtui.tui.widgets import chrome
 from rqtui.tui.widgets.table import Table
+from rqtui.tui.widgets.text import LongText
 
 COLUMNS = (
     Column("time", "time", 8, style="muted"),
@@ -59,6 +61,7 @@ class Operations(View):
             has_marks=False,
             ascii_only=self.session.settings.is_ascii,
         )
+        yield LongText(id="operation", classes="pane")
 
     def on_mount(self) -> None:
         """The keys go to the table; what other sessions did is read once."""
@@ -95,8 +98,30 @@ class Operations(View):
         self._shown = {f"{each.at_ms}-{number}": each for number, each in enumerate(reversed(found))}
         here = {id(each) for each in mine}
         rows = [_row(key, each, id(each) in here) for key, each in reversed(self._shown.items())]
+        self.fit_table(self._table, len(known))
         self._table.update(rows)
         self._say(mine)
+        self._show_operation()
+
+    def on_resize(self, _event: Resize) -> None:
+        """As many rows as there is room for."""
+        self.fit_table(self._table, len(self._drawn or ()))
+
+    def _show_operation(self) -> None:
+        """Where there is room below: ids and answers of the one under the cursor."""
+        pane, operation = self.query_one("#operation", LongText), self.picked()
+        if operation is None:
+            pane.border_title = Content(" ids and answers ")
+            pane.show(Content.styled("the change under the cursor is shown here", "$muted"))
+            return
+        title = f" {safe(operation.where)} " if operation.where else " "
+        pane.border_title = Content.assemble((f" {safe(operation.verb)}", "b $strong"), (title, "$muted"))
+        pane.show(page(operation))
+
+    def on_table_moved(self, _event: Table.Moved) -> None:
+        """The one below is another, and so may be what the keys do."""
+        self._show_operation()
+        self.host.show_keys()
 
     def _say(self, mine: list[Operation]) -> None:
         frozen = [Piece(" the rows stand still: p goes on ", "accented")] if self.is_frozen else []

@@ -1,18 +1,23 @@
-"""The overview: every queue a row, or every group of them, and below, where there is room, what happened lately."""
+"""The overview: every queue a row, or every group of them, and below, where there is room, what happened lately.
+
+On a large terminal the queues take the lines that they need, and the rest shows the one under the cursor: its last
+hour, why its verdict is what it is, what its dead jobs died of.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.events import Resize
 from textual.widgets import Static
 
 from rqtui.errors import UsageError
-from rqtui.model import Focus, Queue, Rate, Ref, Snapshot, State
+from rqtui.model import Focus, PageWish, Queue, Rate, Ref, Snapshot, State, Worker
 from rqtui.text import elision, formats
 from rqtui.text.pieces import Piece
 from rqtui.text.sanitise import safe
@@ -23,16 +28,22 @@ from rqtui.tui.format.rows import Row
 from rqtui.tui.target import Target
 from rqtui.tui.view import View
 from rqtui.tui.widgets import chrome
+from rqtui.tui.widgets.drawn import Drawn
 from rqtui.tui.widgets.table import Table
 
 if TYPE_CHECKING:
     from rqtui.engine.filters import Term
+    from rqtui.engine.history import History
+    from rqtui.layout.layout import Ask
+    from rqtui.tui.widgets.preview import Cause
     from rqtui.verbs import Verb
 
 AT_ONCE = 100  # queues counted per tick; of more, those in sight and some of the others in turn
 IN_TURN = 50  # a thousand queues: each counted anew within 40 s, for half a percent of a core
 WITH_HAPPENED = 30  # rows of a terminal
-HAPPENED = 5  # lines of it
+HAPPENED = 5  # lines of it, at least
+SAMPLE, PARTS = 30, 3  # dead jobs that tell what they died of: from the beginning, the middle and the end of the place
+PREVIEWED = 20  # queues whose history is remembered
 INDENT = 2  # cells, of each level of groups
 EMPTY = "no queues yet: N enqueues a job, or point rqtui at another Redis"
 NO_MATCH = "no queue matches the filter: / changes it, Esc in it clears it"
@@ -85,13 +96,24 @@ class Overview(View):
         self._turn = 0
         self._shape = queues.Shape()
         self._text = Content()
+        self._now_ms = 0
+        self._histories: dict[Ref, History] = {}
+        self._workers: dict[Ref, tuple[Worker, ...]] = {}
+        self._causes: dict[Ref, tuple[Cause, ...]] = {}
+        self._sampled: dict[Ref, tuple[int, int]] = {}  # how many were dead then, and how many were looked at
+        self._wished: dict[Ref, int] = {}  # how many were dead when these were asked for
+        self._asks: dict[tuple[Ref, str], Ask[Any]] = {}
 
     def compose_view(self) -> ComposeResult:
         """The table, which other systems are here, and what happened."""
         yield Table(queues.columns(self._shape), empty=keys.renamed(EMPTY), id="queues", has_marks=False)
         yield Static("", id="unspoken", markup=False)
-        with Static("", id="happened", classes="pane") as pane:
-            pane.border_title = Content(" recently ")
+        with Horizontal(id="below"):
+            yield Drawn(self._draw_preview, id="preview")
+            with Vertical(id="aside"):
+                yield Drawn(self._draw_causes, id="causes")
+                with Static("", id="happened", classes="pane") as pane:
+                    pane.border_title = Content(" what happened ")
 
     def on_mount(self) -> None:
         """The keys go to the table; with this view everything begins."""
@@ -116,24 +138,94 @@ class Overview(View):
             self._shape = shape
             self._table.set_columns(queues.columns(shape))
             self._rows.clear()
-        self.query_one("#happened").display = height >= WITH_HAPPENED
+        self.query_one("#below").display = height >= WITH_HAPPENED
+        self.fit_table(self._table, len(self.session.refs))
 
     # -- what the app asks --------------------------------------------------------------------------------------------
 
     def focus_wish(self, refs: list[Ref]) -> Focus:
         """All queues while they are few; else those in sight and, in turn, some of the others."""
+        pages, asks = self._wishes()
         if len(refs) <= AT_ONCE:
-            return Focus(tuple(refs))
+            return Focus(tuple(refs), pages, asks=asks)
         known = set(refs)
         first, last = self._table.in_sight
         rows = [self._by_id[str(row.id)] for row in self._table.rows[first:last] if str(row.id) in self._by_id]
         seen = [ref for row in rows for ref in (row.refs if isinstance(row, Group) else (row,)) if ref in known]
         turn = [refs[(self._turn + step) % len(refs)] for step in range(IN_TURN)]
-        return Focus(tuple(dict.fromkeys([*seen[:AT_ONCE], *turn])))
+        return Focus(tuple(dict.fromkeys([*seen[:AT_ONCE], *turn])), pages, asks=asks)
+
+    def _wishes(self) -> tuple[tuple[PageWish, ...], dict[str, tuple[Ask[Any], ...]]]:
+        """What the preview needs to know of the queue under the cursor: its minutes, its workers, and, when others have
+        died since, some of its dead jobs."""
+        ref = self.ref() if self.has_preview else None
+        layout = self.session.layouts.get(ref.layout) if ref else None
+        if ref is None or layout is None:
+            return (), {}
+        from rqtui.engine import history as stats  # the first picture does not wait for it
+        from rqtui.tui.widgets import preview
+
+        asks: dict[str, tuple[Ask[Any], ...]] = {}
+        if stats.has_stats(layout):
+            minutes = 2 if ref in self._histories else preview.MINUTES + 1
+            asks["history"] = (
+                self._ask(ref, f"history {minutes}", lambda: stats.history_ask(layout, ref.queue, minutes)),
+            )
+        queue = self._known.get(ref)
+        if queue and queue.workers:
+            asks["workers"] = (self._ask(ref, "workers", lambda: layout.workers_ask(ref.queue)),)
+        return self._dead_wish(ref, queue), asks
+
+    def _ask(self, ref: Ref, name: str, make: Callable[[], Ask[Any]]) -> Ask[Any]:
+        """The same object as last time: a wish is another one when what it asks for is."""
+        if (ref, name) not in self._asks:
+            while len(self._asks) >= 3 * PREVIEWED:
+                del self._asks[next(iter(self._asks))]
+            self._asks[ref, name] = make()
+        return self._asks[ref, name]
+
+    def _dead_wish(self, ref: Ref, queue: Queue | None) -> tuple[PageWish, ...]:
+        dead = [count for count in queue.counts if count.state is State.DEAD and count.count] if queue else []
+        if not dead or self._sampled.get(ref, (0, 0))[0] == dead[0].count:
+            return ()
+        count, self._wished[ref] = dead[0].count, dead[0].count
+        if count <= SAMPLE * PARTS:
+            return (PageWish(ref, dead[0].place, 0, SAMPLE * PARTS),)
+        offsets = (0, (count - SAMPLE) // 2, count - SAMPLE)
+        return tuple(PageWish(ref, dead[0].place, offset, SAMPLE) for offset in offsets)
+
+    def _take(self, snapshot: Snapshot) -> None:
+        """What the last picture tells of the queue under the cursor, and of others that were under it."""
+        self._now_ms = snapshot.taken_ms
+        if not self.has_preview:
+            return
+        from rqtui.engine.history import History
+        from rqtui.tui.widgets import preview
+
+        for answer in snapshot.answers.get("history", ()):
+            if isinstance(answer, History):
+                known = self._histories.pop(answer.ref, None)
+                self._histories[answer.ref] = known.updated(answer) if known else answer
+        asked = self.session.pictured.asks.get("workers", ())
+        for ask, found in zip(asked, snapshot.answers.get("workers", ()), strict=False):
+            ref = next((ref for (ref, _name), made in self._asks.items() if made is ask), None)
+            if ref is not None and isinstance(found, tuple):
+                self._workers[ref] = found
+        for ref in {Ref(page.layout, page.queue) for page in snapshot.pages if not page.error}:
+            pages = [page for page in snapshot.pages if (page.layout, page.queue) == ref]
+            died = {job.id: job for page in pages for job in page.jobs}
+            self._causes[ref] = preview.causes(died.values())
+            self._sampled[ref] = (self._wished.get(ref, 0), len(died))
+            if ref not in self.session.causes:
+                self.session.causes[ref] = frozenset(cause.id for cause in self._causes[ref])
+        for remembered in (self._histories, self._workers, self._causes, self._sampled, self._wished):
+            while len(remembered) > PREVIEWED:
+                del remembered[next(iter(remembered))]
 
     def show(self, snapshot: Snapshot) -> None:
         """Draws what is known of every queue, in the order of the sort."""
         self._arrange()
+        self._take(snapshot)
         refs = self.session.refs
         counted = {Ref(queue.layout, queue.name): queue for queue in snapshot.queues}
         known = {**self._known, **counted}
@@ -241,6 +333,7 @@ class Overview(View):
         )
         self._say()
         self.show_happened()
+        self._show_preview()
 
     def _row(self, id: str, shown: Ref | Group) -> Row:
         """A line, made anew only when what it shows is another: there may be a thousand."""
@@ -305,12 +398,70 @@ class Overview(View):
     def show_happened(self) -> None:
         """What the loops and this screen did lately."""
         pane = self.query_one("#happened", Static)
-        if not pane.display:
+        if not self.query_one("#below").display:
             return
-        text = recent.lines(self.session.happened(HAPPENED), pane.content_size.width)
+        most = max(HAPPENED, pane.content_size.height) if self.has_preview else HAPPENED
+        text = recent.lines(self.session.happened(most), pane.content_size.width)
         if not text.is_same(self._text):
             self._text = text
             pane.update(text, layout=False)
+
+    # -- the preview --------------------------------------------------------------------------------------------------
+
+    def _show_preview(self) -> None:
+        """The frames' words, and what is in them."""
+        if not self.has_preview:
+            return
+        shown = self._under_cursor()
+        name = shown.prefix if isinstance(shown, Group) else shown.queue if shown else ""
+        span = "the last hour" if isinstance(shown, Ref) and shown in self._histories else ""
+        about, causes = self.query_one("#preview", Drawn), self.query_one("#causes", Drawn)
+        about.title(
+            Content.assemble((f" {formats.elide_middle(safe(name), 40)} ", "b $strong"), (f"{span} ", "$muted"))
+        )
+        found = self._causes.get(shown, ()) if isinstance(shown, Ref) else ()
+        dead, looked = self._sampled.get(shown, (0, 0)) if isinstance(shown, Ref) else (0, 0)
+        number = formats.numbered(len(found), "cause") if found else ""
+        of = f"{formats.count(looked)} of {formats.count(dead, width=9)}" if looked < dead else f"{formats.count(dead)}"
+        words = f"{number} among {of} dead " if found else ""
+        causes.title(Content.assemble((" errors ", "b $state-dead" if found else "b $strong"), (words, "$muted")))
+        about.refresh()
+        causes.refresh()
+
+    def _draw_preview(self, width: int, height: int) -> Content:
+        shown = self._under_cursor()
+        if shown is None:
+            return Content.styled("the queue under the cursor is shown here", "$muted")
+        from rqtui.tui.widgets import preview
+
+        if isinstance(shown, Group):
+            return preview.group_lines([self._known[ref] for ref in shown.refs if ref in self._known], width, height)
+        queue = self._known.get(shown)
+        if queue is None:
+            return Content.styled("not counted yet", "$muted")
+        changes = tuple(entry for entry in self.session.changes if entry.queue == shown.queue)
+        seen = preview.Seen(
+            queue,
+            self._rates.get(shown, Rate()),
+            self._now_ms,
+            self._histories.get(shown),
+            self._workers.get(shown),
+            changes,
+        )
+        return preview.lines(seen, width, height, ascii_only=self.session.settings.is_ascii)
+
+    def _draw_causes(self, width: int, height: int) -> Content:
+        ref = self.ref()
+        queue = self._known.get(ref) if ref else None
+        if isinstance(self._under_cursor(), Group):
+            return Content.styled(keys.renamed("of a group: Enter unfolds it, and each queue has its own"), "$muted")
+        if ref is None or queue is None or not queue.count_in(State.DEAD):
+            keeps = queue is not None and any(count.state is State.DEAD for count in queue.counts)
+            words = "no job has died" if keeps else "its system keeps no dead jobs" if queue else ""
+            return Content.styled(words, "$muted")
+        from rqtui.tui.widgets import preview
+
+        return preview.cause_lines(self._causes.get(ref, ()), self._now_ms, width, height)
 
     def second_line(self, width: int) -> chrome.Sides:
         """What all queues do together, and the sort; while the rows stand, what came and went since."""
@@ -354,7 +505,7 @@ class Overview(View):
     def dim(self, is_dim: bool) -> None:
         """The connection is lost, or back."""
         self._table.dimmed = is_dim
-        for id in ("#happened", "#unspoken"):
+        for id in ("#happened", "#unspoken", "#preview", "#causes"):
             self.query_one(id).set_class(is_dim, "-dimmed")
 
     # -- the filter ---------------------------------------------------------------------------------------------------
@@ -434,9 +585,11 @@ class Overview(View):
     def on_table_moved(self, _event: Table.Moved) -> None:
         """Other keys may apply to another queue."""
         self._say()
+        self._show_preview()
         self.host.show_keys()
-        if len(self.session.refs) > AT_ONCE:
-            self.host.look_soon()  # others may be in sight now
+        self.host.show_header()
+        if len(self.session.refs) > AT_ONCE or self.has_preview:
+            self.host.look_soon()  # others may be in sight now, and the preview is of another one
 
 
 def _parsed(expression: str) -> tuple[Term, ...]:

@@ -81,6 +81,9 @@ class ReportView(View):
         """What the header's second line says of the report."""
         raise NotImplementedError
 
+    def learned(self) -> None:
+        """A report was made: what others may know of it."""
+
     def why_empty(self) -> str:
         """The sentence of a report without rows."""
         return self.EMPTY
@@ -114,6 +117,7 @@ class ReportView(View):
         takes_long = self.report is None and time.monotonic() - self._began_s > PATIENCE_S
         if takes_long or (answered.is_last and not answered.error):
             self.report = self._coming or self.report
+            self.learned()
         if self.is_drawn and (answered.result is not None or answered.is_last):
             self._draw_anew()
 

@@ -1,7 +1,11 @@
-"""Demo: the keys of a running demo's strip, its page of things to try, and its findings."""
+"""Demo: the keys of a running demo's strip, its page of things to try, and its findings.
+
+What it says stands in the strip for a while, in place of its keys: a toast would cover rows.
+"""
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from rqtui.tui.host import Host
@@ -11,7 +15,7 @@ if TYPE_CHECKING:
     from rqtui.scenarios.run import Run
 
 SLOW = ("check",)  # controls that wait for Redis
-LONG_S = 12.0  # for sentences that are worth reading twice
+LONG_S = 8.0  # for sentences that are worth reading twice
 
 
 class DemoStrip:
@@ -20,11 +24,21 @@ class DemoStrip:
     def __init__(self, host: Host, demo: Run, navigation: Navigation) -> None:
         self._host, self._demo, self._navigation = host, demo, navigation
         self._told = ""
+        self._words, self._until_s = "", 0.0
+
+    @property
+    def words(self) -> str:
+        """What it says now, in its strip, where it covers no row; empty after a while."""
+        return self._words if time.monotonic() < self._until_s else ""
+
+    def _say(self, words: str) -> None:
+        self._words, self._until_s = words, time.monotonic() + LONG_S
+        self._host.show_header()
 
     def introduce(self) -> None:
-        """Says which one it is, and how to learn more."""
+        """Says which one it is."""
         story = self._demo.scenario
-        self._host.say(f"{story.name}: {story.summary}. d says what to try.", timeout=LONG_S)
+        self._say(f"{story.name}: {story.summary}")
 
     def show_page(self) -> None:
         """What to try in this demo, and what to watch."""
@@ -37,14 +51,13 @@ class DemoStrip:
         """A key of the strip."""
         press, app = self._demo.press, self._host.app
         if name in SLOW:
-            app.run_worker(lambda: app.call_from_thread(self._host.say, press(name), timeout=LONG_S), thread=True)
+            app.run_worker(lambda: app.call_from_thread(self._say, press(name)), thread=True)
             return
-        self._host.say(press(name))
-        self._host.show_header()
+        self._say(press(name))
 
     def tell(self) -> None:
         """Says what the demo has found out by itself, once."""
         said = self._demo.status().said
         if said != self._told:
             self._told = said
-            self._host.say(said, timeout=LONG_S)
+            self._say(said)

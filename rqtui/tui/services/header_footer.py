@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from rqtui.tui.services.changes import Changes
 from rqtui.tui.services.loops import Loops
 from rqtui.tui.services.navigation import Navigation
 from rqtui.tui.services.undo import Undo
+from rqtui.tui.services.view_counts import how_many
 from rqtui.tui.services.write_lock import WriteLock
 from rqtui.tui.session import Session
 from rqtui.tui.target import Target
@@ -26,6 +28,7 @@ from rqtui.tui.terminal import ascii_filter
 from rqtui.tui.widgets import chrome
 
 if TYPE_CHECKING:
+    from rqtui.tui.view import View
     from rqtui.verbs import Verb
 
 
@@ -44,9 +47,12 @@ class HeaderFooter:
         undo: Undo,
         loops: Loops,
         lock: WriteLock,
+        demo_words: Callable[[], str],
     ) -> None:
+        """`demo_words` are what a running demo says now, instead of its keys."""
         self._host, self._session, self._navigation = host, session, navigation
         self._changes, self._undo, self._loops, self._lock = changes, undo, loops, lock
+        self._demo_words = demo_words
         self._felt: dict[str, float] = {}  # times as the header says them
 
     def show_header(self) -> None:
@@ -60,10 +66,30 @@ class HeaderFooter:
         wrong = self._session.failed or (self._session.snapshot and self._session.lost)
         if wrong:
             second = (Content.styled(safe(wrong.error), "$state-dead"), Content())
-        view.header.show(chrome.status_line(self._status(), shown, width), second)
+        views = [self._views(view, width)] if view.is_high else []
+        view.header.show(chrome.status_line(self._status(), shown, width), *views, second)
         view.set_class(self._session.settings.is_guarded, "-guarded")
         if self._session.demo:
             view.strip.show(self._strip(width))
+
+    def doors(self) -> list[chrome.Door]:
+        """The views, with how much each would show of what the one in sight is about."""
+        view = self._navigation.view
+        refs = view.scope() if view else ()
+        made = []
+        for look in (look for look in keys.LOOKS if look.id in keys.VIEWS):
+            found = how_many(look.id, self._session, refs)
+            number = f"{formats.count(found.number)}{'+' * found.is_more}" if found else ""
+            is_here = view is not None and look.id == view.NAME
+            made.append(chrome.Door(look.id, keys.key(look.id), look.label, number, is_here))
+        return made
+
+    def _views(self, view: View, width: int) -> chrome.Sides:
+        """The third line: which queues, and the views about them."""
+        refs = view.scope()
+        about = refs[0].queue if len(refs) == 1 else f"{len(refs)} queues" if refs else ""
+        find = next(look.label for look in keys.LOOKS if look.id == "palette")
+        return chrome.views_line("queues", about, self.doors(), chrome.hint(keys.key("palette"), find), width)
 
     def _status(self) -> chrome.Status:
         settings = self._session.settings
@@ -80,7 +106,7 @@ class HeaderFooter:
             return chrome.Status(url, f"{said}, next try in {wait_s:.0f} s", said, is_lost=True)
         if self._session.snapshot is None:
             return chrome.Status(url, "connecting …")
-        systems = ", ".join(sorted({ref.layout for ref in self._session.refs})) or DEFAULT_SYSTEM
+        systems = self._systems()
         number = formats.numbered(len(self._session.refs), "queue")
         cost = self._session.snapshot.spent or self._session.snapshot.cost
         calls = formats.numbered(cost.commands, "call")
@@ -89,11 +115,20 @@ class HeaderFooter:
         worked = f"~{formats.duration(max(0.0, ms - cost.trips * rtt_ms))} + RTT {formats.duration(rtt_ms)}"
         return chrome.Status(
             url,
-            f"{systems} · {number}",
+            systems,
             number,
             f"{calls} · {worked if cost.rtt_ms else spent} / {every}",
             f"{spent}/{every}",
         )
+
+    def _systems(self) -> str:
+        """`native 6 · dispatcher 3`: how many queues there are of each system, the most first."""
+        found = Counter(ref.layout for ref in self._session.refs)
+        if len(found) < 2:
+            number = formats.numbered(len(self._session.refs), "queue")
+            return f"{next(iter(found), DEFAULT_SYSTEM)} · {number}"
+        ranked = sorted(found.items(), key=lambda pair: (-pair[1], pair[0]))
+        return " · ".join(f"{name} {formats.count(number)}" for name, number in ranked)
 
     def _steady(self, name: str, ms: float) -> float:
         """A time that trembles, as it was said last, until it is another one: each change is sent to the terminal."""
@@ -113,6 +148,10 @@ class HeaderFooter:
     def _strip(self, width: int) -> chrome.Sides:
         if self._session.demo is None:
             return Content(), Content()
+        if words := self._demo_words():
+            try_it = chrome.hint("d", "try")
+            said = formats.fit(safe(words), max(8, width - try_it.cell_length - 2)).rstrip()
+            return Content.styled(said, "$strong"), try_it
         now = self._session.demo.status()
         planned = f" of {formats.count(now.planned, width=9)}" if now.planned else ""
         figures = [
@@ -159,6 +198,9 @@ class HeaderFooter:
         """Whether a key that looks does something now."""
         if look.id == "undo":
             return self._undo.is_possible
+        if look.id == "views":  # where the header has no room for their names
+            view, width = self._navigation.view, self._host.app.size.width
+            return view is not None and not (view.is_high and width >= chrome.NAMED)
         return not look.action.startswith(("toggle_loop", "step_loop")) or (
             not self._session.is_read_only and bool(self._session.loops)
         )

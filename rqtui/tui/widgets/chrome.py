@@ -6,15 +6,15 @@ What does not fit is said shorter, in steps, before anything is cut.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from textual.app import RenderResult
 from textual.content import Content
 from textual.events import Click
-from textual.geometry import Region
+from textual.geometry import Region, Size
 from textual.widget import Widget
 
 from rqtui.model import Queue, Rate, State
@@ -28,21 +28,23 @@ if TYPE_CHECKING:
 
 Sides = tuple[Content, Content]
 _said = lru_cache(1024)(Content.assemble)  # the frame says the same at nearly every picture: made once
+HIGH = 30  # rows of a terminal from which on there is a line for the views
+NAMED = 112  # cells of it from which on all of them have names there
 RECENT_S = 5.0  # a loop's rate is that of the last seconds
 
 
 class Bar(Widget):
     """Lines with a left and a right side, drawn again only where they changed."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, id: str | None = None) -> None:
+        super().__init__(id=id)
         self._lines: list[Sides] = []
 
     def show(self, *lines: Sides) -> None:
         """Draws these lines."""
         before, self._lines = self._lines, list(lines)
         if len(lines) != len(before):
-            self.refresh()
+            self.refresh(layout=self.styles.is_auto_height)
             return
         changed = [y for y, (now, was) in enumerate(zip(lines, before, strict=True)) if not _is_same(now, was)]
         if changed:
@@ -74,9 +76,19 @@ def key_at(line: Content, at: int) -> str:
 
 
 class Header(Bar):
-    """The two lines above."""
+    """The two lines above; a third with the views, where the terminal is high."""
 
     DEFAULT_CSS = "Header { dock: top; height: 2; padding: 0 1; }"
+
+
+class Findings(Bar):
+    """What is wrong with a queue, above the rows of its board."""
+
+    DEFAULT_CSS = "Findings { height: auto; padding: 0 1; }"
+
+    def get_content_height(self, _container: Size, _viewport: Size, _width: int) -> int:
+        """As many as there are, one at least: there always is a verdict."""
+        return max(1, len(self._lines))
 
 
 class Strip(Bar):
@@ -193,6 +205,55 @@ def loop_words(name: str, loop: Loop, is_on: bool, is_short: bool) -> Content:
     return _said((f"{label} ", "$muted"), ("▶ ", "$state-ready"), (words, "$state-ready" if moved else "$data"))
 
 
+class Door(NamedTuple):
+    """A view as the header names it: its key, its label, how much is in it, and whether it is the one in sight."""
+
+    name: str
+    key: str
+    label: str
+    number: str = ""
+    is_here: bool = False
+
+
+def views_line(place: str, about: str, doors: Sequence[Door], find: Content, width: int) -> Sides:
+    """The views by their keys, behind where one is: `queues ▸ mail   e errors 3  w workers 9`; a click goes there.
+
+    Without room the gaps go first, then the end of a long name, then the labels of those that have no number.
+    """
+
+    def where(cells: int) -> Content:
+        name = formats.elide_middle(safe(about), cells) if about else ""
+        here = ((place, "$muted"), (" ▸ ", "$muted"), (name, "b $strong")) if name else ((place, "b $strong"),)
+        return _said(*here)
+
+    def shown(gap: int, cells: int, label_of: Callable[[Door], str]) -> Content:
+        pieces = [_door(door, label_of(door)) for door in doors]
+        return Content(" " * gap).join([where(cells), *pieces])
+
+    def with_number(door: Door) -> str:
+        return door.label if door.number or door.is_here else ""
+
+    steps = (
+        (shown(4, 48, _label), find),
+        (shown(3, 32, _label), find),
+        (shown(2, 24, _label), Content()),
+        (shown(2, 16, _label), Content()),
+        (shown(2, 16, with_number), Content()),
+        (shown(2, 12, lambda _door: ""), Content()),
+    )
+    return first_that_fits(steps, width)
+
+
+def _label(door: Door) -> str:
+    return door.label
+
+
+def _door(door: Door, label: str) -> Content:
+    number = (f" {door.number}", "$muted" if door.number == formats.ZERO else "$data") if door.number else ""
+    words = f" {label}" if label else ""
+    return _said((door.key, "b $accented"), (words, "b $strong" if door.is_here else "$muted"), number)
+
+
 def queue_line(queue: Queue, rate: Rate, width: int, system: str = "", fit: Fit = formats.elide_middle) -> Sides:
     """The second line on a board: the queue and its `system`, the states' counts, and, where it counts, how fast.
 
@@ -202,8 +263,9 @@ def queue_line(queue: Queue, rate: Rate, width: int, system: str = "", fit: Fit 
     paused = Content.styled("   paused", "$state-reserved") if queue.paused else Content()
     drains = rate.drains_s(queue.count_in(State.READY))
     named = Content.assemble(name, (f"  {system}", "$muted")) if system else name
-    in_ = Content.assemble(("in ", "$muted"), formats.rate(rate.in_s)) if "in" in queue.counters else Content()
-    out = Content.assemble(("out ", "$muted"), formats.rate(rate.out_s)) if "out" in queue.counters else Content()
+    is_told = bool({"in", "out"} & set(queue.counters)) or rate.in_s > 0 or any(rate.history)
+    in_ = Content.assemble(("in ", "$muted"), formats.rate(rate.in_s)) if is_told else Content()
+    out = Content.assemble(("out ", "$muted"), formats.rate(rate.out_s)) if is_told else Content()
 
     def spark(cells: int) -> Content:
         shown = formats.sparkline(rate.history[-cells:], cells) if any(rate.history) else ""
@@ -271,12 +333,14 @@ def keys_line(
 ) -> Sides:
     """As many keys as have room, and always the first of `near` and the `last` ones.
 
-    Where the verbs have no room, the last but one, the palette, is its sign alone.
+    Where the verbs have no room, those before the last one are their signs alone: first the palette, then the views.
     """
     tail = [_key(*key) for key in last]
     room = width - mode.cell_length - 2
-    if _cells(_key(*key) for key in (*verbs, *near[:1])) + _cells(tail) > room:
-        tail[-2:-1] = [_key(sign, "", is_usable) for sign, _label, is_usable in last[-2:-1]]
+    for at, number in zip(range(len(last) - 2, -1, -1), (2, 1), strict=False):
+        if _cells(_key(*key) for key in (*verbs, *near[:number])) + _cells(tail) > room:
+            sign, _label, is_usable = last[at]
+            tail[at] = _key(sign, "", is_usable)
     room -= _cells(tail)
     must = [_key(*key) for key in near[:1]]
     head = [*_fitting(verbs, room - _cells(must)), *must]

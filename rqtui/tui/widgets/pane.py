@@ -57,6 +57,7 @@ class Pane(Table):
         self._chosen = chosen
         self.tells = tells
         self._id_cells = columns.LONG_ID
+        self._is_short = False
         self.place = place
         super().__init__(self._columns(), empty=empty, id=f"pane-{place.name}", ascii_only=ascii_only)
         self.ref, self.late_at = ref, late_at
@@ -81,13 +82,16 @@ class Pane(Table):
 
     def _columns(self) -> tuple[Column, ...]:
         chosen = bool(self._chosen)
-        return columns.columns(self.place.state, self._names(), self._id_cells, self._choice, are_chosen=chosen)
+        made = columns.columns(self.place.state, self._names(), self._id_cells, self._choice, are_chosen=chosen)
+        return columns.short(made) if self._is_short else made
 
-    def set_id_cells(self, cells: int) -> None:
-        """How much of an id is shown; the next page has it."""
-        if cells != self._id_cells:
-            self._id_cells = cells
+    def set_form(self, id_cells: int, *, is_short: bool) -> None:
+        """How much of an id is shown, which the next page has; a short one has the job and its time, and no header."""
+        if (id_cells, is_short) != (self._id_cells, self._is_short):
+            self._id_cells, self._is_short = id_cells, is_short
+            self.show_header = not is_short
             self.set_columns(self._columns())
+            self.measure()
 
     def _learn(self, seen: Sequence[Job], now_ms: int) -> None:
         """What tells these jobs apart is chosen from the first page, and kept while it does."""
@@ -169,6 +173,7 @@ class Pane(Table):
         self.empty = page.error or self._emptiness()
         rows = self._rows(jobs, now_ms)
         shown = _with_leaving(rows, gone, self.rows)
+        self.lets_go = True
         self.update(shown, total + len(shown) - len(rows), page.offset)
 
     def show_found(self, now_ms: int) -> None:
@@ -181,6 +186,7 @@ class Pane(Table):
         self._keep(jobs)
         self.empty = self._emptiness()
         self._learn(jobs, now_ms)
+        self.lets_go = False  # what was found stays in its line
         self.update(self._rows(jobs, now_ms, self.found.left), len(self.found.ids), offset)
 
     def take(self, told: Told) -> None:

@@ -6,12 +6,12 @@ points took 178 ms, this 0.6 ms. `ascii_only` draws columns of `#` with one dot 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import groupby
 from math import ceil, floor, log10
 
 Points = Sequence[tuple[float, float | None]]  # (instant in ms, value from then on); None: not known
-AREA, LINE = "area", "line"
+AREA, LINE, LOWER, MARK = "area", "line", "lower", "mark"
 _BITS = ((0x40, 0x04, 0x02, 0x01), (0x80, 0x20, 0x10, 0x08))  # of a braille cell: left and right column, from below
 
 
@@ -66,6 +66,34 @@ def draw(
     drawn = []
     for row in range(height - 1, -1, -1):
         cells = [_cell(filled, dots, column * per, row * rows, per, rows) for column in range(width)]
+        drawn.append([("".join(sign for sign, _ in run), of) for of, run in groupby(cells, key=lambda cell: cell[1])])
+    return drawn
+
+
+def stacked(
+    area: Sequence[float | None],
+    lower: Sequence[float | None],
+    height: int,
+    top: float,
+    marks: Collection[int] = (),
+    ascii_only: bool = False,
+) -> list[list[tuple[str, str]]]:
+    """The same of an `area` whose `lower` part has a hue of its own; `marks` are cells with a line through them."""
+    per, rows = (1, 1) if ascii_only else (2, 4)
+    width = ceil(len(area) / per)
+    whole = [_level(value, top, height * rows) for value in area]
+    part = [_level(value, top, height * rows) for value in lower]
+    drawn = []
+    for row in range(height - 1, -1, -1):
+        cells = []
+        for column in range(width):
+            sign, of = _cell(whole, (), column * per, row * rows, per, rows)
+            reached = any(level > row * rows for level in part[column * per : (column + 1) * per])
+            if of and reached:
+                of = LOWER
+            if not of and column in marks:
+                sign, of = ("|" if ascii_only else "┊"), MARK
+            cells.append((sign, of))
         drawn.append([("".join(sign for sign, _ in run), of) for of, run in groupby(cells, key=lambda cell: cell[1])])
     return drawn
 

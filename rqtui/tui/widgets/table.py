@@ -143,6 +143,8 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
         """Stay on the first row whatever arrives (a feed that is followed)."""
         self.tints_arrivals = True
         """Rows that were not there before have a ground of their own until the next update."""
+        self.lets_go = False
+        """A cursor that nobody has moved is on what is there, not on a row that left."""
         self._is_loaded = False
         self._is_touched = False  # somebody moved the cursor; before that an unfocused table shows its head
         self._asked: int | None = None
@@ -156,6 +158,11 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
         before, top, held, place = self._held, self.top, self._held, self._place
         if self.follow_head or not (self._is_touched or self.has_focus or top):
             top, held, place = 0, None, 0
+        elif self._is_left_alone(rows, offset):
+            held, place = (
+                None,
+                next((at for at, row in enumerate(rows, offset) if at >= place and not row.is_gone), place),
+            )
         is_cursor_in_sight = top <= place < top + self.room
         anchor = self._window.row(top)  # what stands still: the cursor, or the top line if the cursor is elsewhere
         is_another = not self._is_loaded
@@ -176,6 +183,13 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
         self._hold(before)
         self.repaint()
         self._want()
+
+    def _is_left_alone(self, rows: Sequence[Row], offset: int) -> bool:
+        """Whether nobody chose the row under the cursor, and it left."""
+        if not self.lets_go or self._is_touched or self._marks or self._held is None:
+            return False
+        is_loaded = offset <= self._place < offset + len(rows)
+        return (is_loaded or not rows) and all(row.id != self._held.id or row.is_gone for row in rows)
 
     def _found(self, held: Row | None, place: int) -> int:
         """Where the cursor goes in another list: with its row, if that is there."""
@@ -387,6 +401,7 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
 
     def unmark(self, ids: Iterable[Id]) -> None:
         """Take the marks off these (they have been acted on)."""
+        self._is_touched = True  # what was acted on stays under the cursor until somebody moves it
         for each in ids:
             self._marks.pop(each, None)
         self.say_marks()
@@ -397,6 +412,7 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
             return
         if self._held is None:
             return
+        self._is_touched = True
         if self._held.id in self._marks:
             del self._marks[self._held.id]
         else:

@@ -267,7 +267,10 @@ async def test_a_job_that_moves_is_seen_in_both_panes_for_one_picture(url: str, 
         it.app.session.ticker.refresh()
         await it.until_shown("×a0")
         row = next(line for line in it.text().splitlines() if "×a0" in line)
-        assert "→reserved" in row and row.count("a0") == 2  # and in the pane where it is now
+        board = it.app.navigation.view
+        assert "→reserved" in row and isinstance(board, Board)
+        there = next(pane for pane in board.panes() if pane.place.name == "reserved")
+        assert [shown.id for shown in there.rows] == [b"a0"] and there.size.height > 1  # and where it is now
         assert pane_of(it).cursor_id == b"a2"
         it.app.session.ticker.refresh()
         await it.until(lambda: "×a0" not in it.text(), "it is gone with the next one")
@@ -277,11 +280,13 @@ async def test_a_job_that_moves_is_seen_in_both_panes_for_one_picture(url: str, 
 @on_screen
 async def test_plus_gives_one_place_the_whole_width_and_esc_takes_it_back(url: str, seeded: Seeded) -> None:
     seeded.put("a1")
+    seeded.put("b1", delay_ms=90_000)
     async with screen(url, WIDE) as it:
         await it.press("enter")
-        await it.until_shown("no job is due later", "no job has died")
+        await it.until_shown("─  1 scheduled 1  ─", "─  2 ready 1  ─", "─  job  ─", "─  5 dead ·  ─")
         await it.press("plus")
-        await it.until(lambda: "no job has died" not in it.text() and "waits" in it.text())
+        await it.until_shown("─  1 scheduled 1  2 ready 1  3 reserved ·", "waits")
+        assert "─  job  ─" not in it.text()
         await it.press("escape")
-        await it.until_shown("no job is due later", "no job has died")
+        await it.until_shown("─  1 scheduled 1  ─", "─  2 ready 1  ─", "─  job  ─")
         assert isinstance(it.app.navigation.view, Board)

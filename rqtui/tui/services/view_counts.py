@@ -1,0 +1,63 @@
+"""View counts: how much each view would show of some queues, from what is known without asking Redis.
+
+The header names the views with these numbers, and so does the list of views. None: nobody has looked yet, or the view
+is no list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from rqtui.model import Queue, Ref, State
+from rqtui.tui.session import Session
+
+
+class HowMany(NamedTuple):
+    """A number, and whether there are at least so many: not every queue was looked at."""
+
+    number: int
+    is_more: bool = False
+
+
+def how_many(name: str, session: Session, refs: Iterable[Ref]) -> HowMany | None:
+    """How much the view of that name would show of these queues; all queues where there are none."""
+    count = _COUNTS.get(name)
+    return count(session, tuple(refs) or tuple(session.refs)) if count else None
+
+
+def _known(session: Session, refs: tuple[Ref, ...]) -> list[Queue]:
+    return [session.known[ref] for ref in refs if ref in session.known]
+
+
+def _errors(session: Session, refs: tuple[Ref, ...]) -> HowMany | None:
+    """Causes of death: of each queue with dead jobs those that a report or a page of them showed."""
+    queues = _known(session, refs)
+    dead = [Ref(queue.layout, queue.name) for queue in queues if queue.count_in(State.DEAD)]
+    seen = [session.causes[ref] for ref in dead if ref in session.causes]
+    if (dead and not seen) or not queues:
+        return None
+    return HowMany(len(frozenset().union(*seen)), is_more=len(seen) < len(dead))
+
+
+def _workers(session: Session, refs: tuple[Ref, ...]) -> HowMany | None:
+    queues = _known(session, refs)
+    told = [queue.workers for queue in queues if queue.workers is not None]
+    return HowMany(sum(told), is_more=len(queues) < len(refs)) if told else None
+
+
+def _warnings(session: Session, _refs: tuple[Ref, ...]) -> HowMany | None:
+    number = len(session.engine.warnings) if session.engine else 0
+    return HowMany(number) if number else None
+
+
+def _operations(session: Session, _refs: tuple[Ref, ...]) -> HowMany | None:
+    return HowMany(len(session.journal.operations))
+
+
+_COUNTS: Mapping[str, Callable[[Session, tuple[Ref, ...]], HowMany | None]] = {
+    "errors": _errors,
+    "workers": _workers,
+    "redis": _warnings,
+    "operations": _operations,
+}

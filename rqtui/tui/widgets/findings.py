@@ -1,0 +1,75 @@
+"""Findings as lines above the rows of a board, each with the keys that help; and as words in a frame.
+
+Pure: from `model.Finding` to text. Whatever others wrote goes through `safe`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual.content import Content
+
+from rqtui.model import Finding, Queue
+from rqtui.text import formats
+from rqtui.text.pieces import Piece
+from rqtui.text.sanitise import safe
+from rqtui.tui import keys
+from rqtui.tui.widgets.chrome import Sides, hint
+
+HUES = {"ok": "state-ready", "warning": "state-reserved", "critical": "state-dead", "unknown": "muted"}
+
+
+def lines(queue: Queue, most: int, width: int) -> list[Sides]:
+    """Up to `most` lines, the worst finding first; the last says how many more there are. `ok` where there is none."""
+    if not queue.findings:
+        hue = f"${HUES[queue.verdict.severity]}"
+        return [(Content.assemble(("● ", hue), (safe(queue.verdict.text), "$muted")), Content())]
+    shown = queue.findings[:most]
+    more = len(queue.findings) - len(shown)
+    return [_line(each, more if each is shown[-1] else 0, width) for each in shown]
+
+
+def _line(finding: Finding, more: int, width: int) -> Sides:
+    right = Content("   ").join(_helps(finding))
+    rest = f" · and {formats.numbered(more, 'finding')} more" if more else ""
+    is_said = finding.remedy[:1] in finding.key.split()  # by the key and its label at the right
+    behind = finding.detail or ("" if is_said or not finding.key else keys.renamed(finding.remedy))
+    about = f"  {safe(behind)}" if behind else ""
+    remedy = f": {keys.renamed(finding.remedy)}" if finding.remedy and not finding.key else ""
+    room = max(8, width - right.cell_length - 5 - len(rest))
+    text = f"{safe(finding.text)}{remedy}"
+    said = formats.fit(text, room).rstrip() if formats.cell_len(text) > room else text
+    left = room - formats.cell_len(said)
+    about = about if formats.cell_len(about) <= left else ""
+    hue = f"${HUES[finding.severity]}"
+    return Content.assemble(("● ", hue), (said, "$strong"), (about, "$muted"), (rest, "$muted")), right
+
+
+def _helps(finding: Finding) -> list[Content]:
+    """Its keys and what they do; a click on one presses it."""
+    return [hint(keys.renamed(key), _label(key)) for key in finding.key.split()]
+
+
+def _label(key: str) -> str:
+    """What a key is called."""
+    for look in keys.LOOKS:
+        if key in (keys.shown(each) for each in look.keys.split(",")) and not look.screens:
+            return look.label
+    return next((verb.label for verb in keys.verbs_of(key)), "")
+
+
+def in_frame(findings: Sequence[Finding], room: int) -> list[Piece]:
+    """The worst finding in the words of a frame, the key that helps behind it: `● 12 expired · .`; none: nothing."""
+    if not findings:
+        return []
+    worst = findings[0]
+    remedy = f": {keys.renamed(worst.remedy)}" if worst.remedy and not worst.key else ""
+    key = f" · {keys.renamed(worst.key)}" if worst.key else ""
+    more = f" +{len(findings) - 1}" if len(findings) > 1 else ""
+    said = formats.fit(f"{safe(worst.text)}{remedy}", max(8, room - 2 - len(key) - len(more))).rstrip()
+    return [
+        Piece("● ", HUES[worst.severity]),
+        Piece(said, "strong"),
+        *([Piece(key, "accented")] if key else []),
+        *([Piece(more, "muted")] if more else []),
+    ]

@@ -1,0 +1,217 @@
+"""Where the panes of a board stand: which one opens, which fold, what a wide terminal shows beside the one in focus."""
+
+from __future__ import annotations
+
+import pytest
+from redis import Redis
+from screens import NARROW, WIDE, Screen, Seeded, on_screen, screen
+
+from rqtui.model import Count, Finding, Place, Queue, State
+from rqtui.tui.screens import board_layout
+from rqtui.tui.screens.board import Board
+from rqtui.tui.widgets.pane import Pane
+
+PLACES = tuple(Place(state, state, "k", "list") for state in State)
+NAMES = tuple(place.name for place in PLACES)
+
+
+@pytest.fixture
+def seeded(client: Redis) -> Seeded:
+    """A queue that holds nothing yet."""
+    return Seeded(client)
+
+
+def queue(*findings: Finding, **counts: int) -> Queue:
+    """A queue with so many jobs in its places."""
+    return Queue(
+        "q",
+        "s",
+        tuple(Count(place.name, place.state, counts.get(place.name, 0)) for place in PLACES),
+        findings=findings,
+    )
+
+
+def board(it: Screen) -> Board:
+    view = it.app.navigation.view
+    assert isinstance(view, Board)
+    return view
+
+
+def pane(it: Screen, name: str) -> Pane:
+    return next(pane for pane in board(it).panes() if pane.place.name == name)
+
+
+def at(it: Screen, words: str) -> tuple[int, int]:
+    rows = it.text().splitlines()
+    y = next(y for y, row in enumerate(rows) if words in row)
+    return rows[y].index(words), y
+
+
+# ── the shape ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("width", [120, 139, 140, 160, 200, 250])
+@pytest.mark.parametrize("current", NAMES)
+def test_the_pane_in_the_middle_has_half_of_the_width_or_more(width: int, current: str) -> None:
+    made = board_layout.shape(width, NAMES, current, ("done",), is_zoomed=False)
+    cells = [int(part) for part in made.columns.split() if part != "1fr"]
+    assert width - sum(cells) >= width / 2
+    assert made.has_detail == (width >= 140)
+
+
+def test_a_place_without_jobs_folds_and_the_others_share_the_height() -> None:
+    made = board_layout.shape(160, NAMES, "dead", ("done",), is_zoomed=False)
+    assert made.side == ("scheduled", "ready", "reserved", "done")
+    assert made.rows == "1fr 1fr 1fr 2"
+    assert made.in_sight == ("dead", "scheduled", "ready", "reserved")
+
+
+def test_below_120_cells_and_zoomed_one_pane_has_all() -> None:
+    assert board_layout.shape(119, NAMES, "dead", (), is_zoomed=False) == board_layout.Shape("dead")
+    assert board_layout.shape(250, NAMES, "dead", (), is_zoomed=True) == board_layout.Shape("dead")
+
+
+def test_where_nothing_stands_beside_it_the_pane_has_the_side_as_well() -> None:
+    made = board_layout.shape(160, NAMES, "ready", tuple(NAMES), is_zoomed=False)
+    assert made.side == () and made.columns.startswith("1fr ")
+
+
+# ── which place opens ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("counted", "opens"),
+    [
+        (queue(scheduled=3, ready=2), "scheduled"),
+        (queue(scheduled=2, ready=2), "ready"),
+        (queue(done=900, dead=1), "dead"),
+        (queue(done=900), "done"),
+        (queue(), "ready"),
+        (queue(Finding("expired-not-reaped", "warning", "q", "…"), ready=900, reserved=2), "reserved"),
+        (queue(Finding("failing", "critical", "q", "…", key="e"), ready=900, dead=2), "dead"),
+        (queue(Finding("failing", "critical", "q", "…", key="e"), ready=900), "ready"),
+        (
+            queue(
+                Finding("dead-near-cap", "warning", "q", "…"), Finding("paused", "warning", "q", ""), ready=9, dead=1
+            ),
+            "dead",
+        ),
+    ],
+)
+def test_a_board_opens_on_the_place_with_the_trouble_else_on_the_fullest(counted: Queue, opens: str) -> None:
+    assert board_layout.first_place(PLACES, counted) == opens
+
+
+@on_screen
+async def test_a_board_whose_jobs_are_dead_opens_on_the_dead(url: str, seeded: Seeded) -> None:
+    seeded.bury("d1", "d2", "d3")
+    async with screen(url, NARROW) as it:
+        await it.press("enter")
+        await it.until(lambda: board(it).pane().place.name == "dead" and board(it).pane().has_focus)
+        await it.until_shown("d1")
+
+
+@on_screen
+async def test_a_place_that_was_chosen_stays_whatever_comes(url: str, seeded: Seeded) -> None:
+    seeded.put("r1")
+    async with screen(url, NARROW) as it:
+        await it.press("enter", "1")
+        seeded.bury("d1", "d2", "d3")
+        await it.until(lambda: "5 dead 3" in it.text(), "its tab counts")
+        assert board(it).pane().place.name == "scheduled"
+
+
+# ── what is seen ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@on_screen
+async def test_what_80_columns_show_of_the_dead_160_show_too(url: str, seeded: Seeded) -> None:
+    seeded.put("r1")
+    seeded.bury("d1", "d2")
+    for size in (NARROW, WIDE):
+        async with screen(url, size) as it:
+            await it.press("enter", "5")
+            await it.until_shown("last error", "tried", "TimeoutError: smtp", "1/")
+
+
+@on_screen
+async def test_the_places_in_the_side_are_short_and_a_click_brings_one_to_the_middle(url: str, seeded: Seeded) -> None:
+    seeded.put("a1", "a2")
+    seeded.put("later", delay_ms=90_000)
+    async with screen(url, WIDE) as it:
+        await it.press("enter")
+        await it.until(lambda: board(it).pane().place.name == "ready")
+        await it.until(
+            lambda: pane(it, "scheduled").rows and pane(it, "scheduled").size.width < 30, "short, at the side"
+        )
+        assert pane(it, "ready").size.width >= 80 and pane(it, "done").size.height == 0
+        scheduled = pane(it, "scheduled")
+        await it.pilot.click(scheduled, offset=(5, 1))
+        await it.until(lambda: board(it).pane() is scheduled and scheduled.size.width >= 80, "in the middle")
+        await it.until(lambda: pane(it, "ready").size.width < 30)
+
+
+@on_screen
+async def test_a_place_that_gets_a_job_unfolds_and_stays_open_for_a_while(url: str, seeded: Seeded) -> None:
+    seeded.put("a1", "a2")
+    async with screen(url, WIDE) as it:
+        await it.press("enter")
+        await it.until_shown("2 ready 2  3 reserved ·")  # its frame has tabs: nothing stands beside it
+        seeded.reserve(1)
+        await it.until(lambda: pane(it, "reserved").size.height > 3, "it unfolds")
+        seeded.engine.act("ack", seeded.ref, seeded.jobs("reserved"))
+        await it.until(lambda: "3 reserved ·" in it.text())
+        assert pane(it, "reserved").size.height > 3
+
+
+@on_screen
+async def test_at_80_columns_the_tabs_count_and_the_finding_stands_in_the_frame(url: str, seeded: Seeded) -> None:
+    seeded.put("a1")
+    seeded.bury("d1", "d2")
+    seeded.engine.act("pause", seeded.ref)
+    async with screen(url, NARROW) as it:
+        await it.press("enter", "2")
+        await it.until_shown("2 ready 1", "5 dead 2", "● ", "paused")
+        frame = it.text().splitlines()[-2]
+        assert "● " in frame and "1-1 of 1" in frame
+
+
+@on_screen
+async def test_a_high_terminal_has_the_findings_above_the_rows_and_ok_where_there_is_none(
+    url: str, seeded: Seeded
+) -> None:
+    seeded.put("a1")
+    async with screen(url, WIDE) as it:
+        await it.press("enter")
+        await it.until(lambda: it.text().splitlines()[3].startswith(" ● "), "a verdict")
+        seeded.engine.act("pause", seeded.ref)
+        await it.until(lambda: "paused" in it.text().splitlines()[3])
+
+
+@on_screen
+async def test_a_click_on_a_tab_goes_to_its_place(url: str, seeded: Seeded) -> None:
+    seeded.put("a1")
+    async with screen(url, NARROW) as it:
+        await it.press("enter")
+        await it.until_shown("5 dead ·")
+        await it.pilot.click(offset=at(it, "5 dead ·"))
+        await it.until(lambda: board(it).pane().place.name == "dead")
+        await it.pilot.click(offset=at(it, "1 scheduled"))
+        await it.until(lambda: board(it).pane().place.name == "scheduled")
+
+
+@on_screen
+async def test_a_cursor_that_nobody_moved_is_on_what_is_there_and_not_on_a_job_that_left(
+    url: str, seeded: Seeded
+) -> None:
+    seeded.put("a1", "a2", "a3")
+    async with screen(url, NARROW) as it:
+        await it.press("enter", "2")
+        await it.until(lambda: board(it).pane().cursor_id == b"a1")
+        seeded.reserve(1)
+        await it.until(lambda: board(it).pane().cursor_id == b"a2", "the next one")
+        assert not board(it).pane().is_cursor_gone
+        await it.press("j", "k")
+        seeded.reserve(1)
+        await it.until(lambda: board(it).pane().is_cursor_gone, "a cursor that was moved stays where it was put")
+        assert board(it).pane().cursor_id == b"a2"

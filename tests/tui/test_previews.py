@@ -1,0 +1,134 @@
+"""On a large terminal the room below the rows shows what is under the cursor: a queue, an error, an operation."""
+
+from __future__ import annotations
+
+from redis import Redis
+from screens import NARROW, WIDE, Screen, Seeded, on_screen, screen
+
+from rqtui.model import Ref
+from rqtui.tui.screens.overview import Overview
+from rqtui.tui.widgets import plot
+
+
+def planted(client: Redis) -> Seeded:
+    """Two queues: one whose jobs died of two causes, one that is paused."""
+    other = Seeded(client, "quiet")
+    other.put("q1")
+    other.engine.act("pause", other.ref)
+    seeded = Seeded(client)
+    seeded.put("a1", "a2")
+    seeded.bury("d1", "d2", "d3")
+    held = seeded.reserve(1)
+    seeded.engine.act("reject", seeded.ref, held, {"error": "KeyError: 'vat'", "final": True})
+    return seeded
+
+
+async def go_to(it: Screen, queue: str) -> Overview:
+    view = it.app.navigation.view
+    assert isinstance(view, Overview)
+    await it.until_shown(queue)
+    view._table.move_to(f"native:{queue}")
+    await it.until(lambda: view.ref() == Ref("native", queue))
+    return view
+
+
+@on_screen
+async def test_the_overview_shows_why_and_of_what_the_jobs_of_the_queue_under_the_cursor_died(
+    url: str, client: Redis
+) -> None:
+    planted(client)
+    async with screen(url, WIDE) as it:
+        await go_to(it, "mail")
+        await it.until_shown(
+            "2 causes among 4 dead", "TimeoutError: smtp", "KeyError: 'vat'", "the last hour", "dead limit"
+        )
+        assert "e errors 2" in it.text()
+        await go_to(it, "quiet")
+        await it.until_shown("no job has died", "paused")
+        assert "KeyError" not in it.text()
+
+
+@on_screen
+async def test_the_preview_comes_with_the_tick_and_asks_for_the_dead_only_when_others_died(
+    url: str, client: Redis
+) -> None:
+    seeded = planted(client)
+    async with screen(url, WIDE) as it:
+        view = await go_to(it, "mail")
+        await it.until_shown("2 causes among 4 dead")
+        await it.until(lambda: it.app.session.pictured.pages == (), "no page of dead jobs any more")
+        cost = it.app.session.snapshot
+        assert cost is not None and cost.cost.trips == 1
+        assert "history" in it.app.session.pictured.asks and view.has_preview
+        seeded.put("d5", priority=-100)
+        held = seeded.reserve(1)
+        seeded.engine.act("reject", seeded.ref, held, {"error": "ValueError: new", "final": True})
+        await it.until_shown("3 causes among 5 dead", "ValueError: new")
+
+
+@on_screen
+async def test_the_causes_of_many_come_from_all_parts_of_the_place(url: str, client: Redis) -> None:
+    seeded = Seeded(client)
+    for error in ("KeyError: 'a'", "ValueError: b", "TypeError: c"):
+        seeded.put(*(f"{error[:4]}{number}" for number in range(60)))
+        held = seeded.reserve(60)
+        seeded.engine.act("reject", seeded.ref, held, {"error": error, "final": True})
+    async with screen(url, WIDE) as it:
+        await go_to(it, "mail")
+        await it.until_shown("3 causes among 90 of 180 dead", "KeyError", "ValueError", "TypeError")
+
+
+@on_screen
+async def test_a_terminal_without_room_asks_for_nothing_more(url: str, client: Redis) -> None:
+    planted(client)
+    async with screen(url, NARROW) as it:
+        await go_to(it, "mail")
+        await it.until_refreshed()
+        assert not it.app.session.pictured.asks and not it.app.session.pictured.pages
+
+
+@on_screen
+async def test_what_happened_tells_of_findings_as_they_come_and_go(url: str, client: Redis) -> None:
+    seeded = planted(client)
+    async with screen(url, WIDE) as it:
+        await go_to(it, "mail")
+        seeded.engine.act("pause", seeded.ref)
+        await it.until(lambda: any("finding" in row and "mail" in row for row in it.text().splitlines()), "it came")
+
+
+@on_screen
+async def test_an_error_under_the_cursor_is_shown_in_full_with_the_life_of_an_example(url: str, client: Redis) -> None:
+    seeded = Seeded(client)
+    seeded.put("x1")
+    lines = ("Traceback (most recent call last):", '  File "charge.py", line 88, in charge', "    raise Declined(code)")
+    trace = "\n".join([*lines, "Declined: 51"])
+    seeded.engine.act("reject", seeded.ref, seeded.reserve(1), {"error": trace, "final": True})
+    async with screen(url, WIDE) as it:
+        await it.press("e")
+        await it.until_shown(
+            "an example", 'File "charge.py", line 88, in charge', "raise Declined(code)", "reserved by w1"
+        )
+    async with screen(url, NARROW) as it:
+        await it.press("e")
+        await it.until_shown("Declined")
+        assert "an example" not in it.text()
+
+
+@on_screen
+async def test_an_operation_under_the_cursor_shows_its_answers(url: str, client: Redis) -> None:
+    planted(client)
+    async with screen(url, WIDE) as it:
+        await go_to(it, "mail")
+        await it.press("P", "y")
+        await it.until_told("paused")
+        await it.press("o")
+        await it.until_shown("answers", "who", "can be undone")
+
+
+def test_a_stacked_plot_colours_the_part_that_failed_and_marks_an_instant() -> None:
+    rows = plot.stacked([4.0, 4.0, 2.0, 2.0], [2.0, 2.0, 0.0, 0.0], 2, 4.0, marks=(1,), ascii_only=True)
+    upper, lower = rows
+    assert upper == [("##", plot.AREA), ("  ", "")] or upper[0] == ("##", plot.AREA)
+    assert lower == [("##", plot.LOWER), ("##", plot.AREA)]
+    empty = plot.stacked([0.0, 0.0], [], 1, 1.0, marks=(1,), ascii_only=True)
+    assert empty == [[(" ", ""), ("|", plot.MARK)]]

@@ -1,0 +1,62 @@
+"""Findings above the rows of a board: what is wrong, what stands behind it, and the keys that help."""
+
+from __future__ import annotations
+
+import pytest
+
+from rqtui.model import Finding, Queue, Verdict
+from rqtui.tui.widgets import chrome, findings
+
+FAILING = Finding("failing", "critical", "q", "51 % of attempts fail", key="e", detail="mostly HTTPStatusError 410")
+LATE = Finding("expired", "warning", "q", "50 leases expired", ". starts the reaper", key="w .")
+OLD = Finding("oldest-ready", "warning", "q", "the oldest ready job waits for 9 m", "add workers, w shows them")
+
+
+def told(queue: Queue, most: int, width: int = 120) -> list[tuple[str, str]]:
+    return [(left.plain, right.plain) for left, right in findings.lines(queue, most, width)]
+
+
+def test_a_finding_names_its_cause_and_at_the_right_the_keys_that_help() -> None:
+    queue = Queue("q", "s", findings=(FAILING, LATE))
+    first, second = told(queue, 3)
+    assert first == ("● 51 % of attempts fail  mostly HTTPStatusError 410", "e errors")
+    assert second == ("● 50 leases expired", "w workers   . reaper")
+
+
+def test_a_finding_without_a_key_says_its_remedy() -> None:
+    assert told(Queue("q", "s", findings=(OLD,)), 3) == [
+        ("● the oldest ready job waits for 9 m: add workers, w shows them", "")
+    ]
+
+
+def test_without_room_for_all_the_last_line_counts_the_others() -> None:
+    queue = Queue("q", "s", findings=(FAILING, LATE, OLD))
+    assert [left for left, _right in told(queue, 1)] == [
+        "● 51 % of attempts fail  mostly HTTPStatusError 410 · and 2 findings more"
+    ]
+
+
+def test_a_queue_without_findings_says_its_verdict() -> None:
+    assert told(Queue("q", "s"), 3) == [("● ok", "")]
+    assert told(Queue("q", "s", verdict=Verdict("unknown", "nobody can know")), 3) == [("● nobody can know", "")]
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_no_line_is_wider_than_it_may_be(width: int) -> None:
+    long = Finding("x", "critical", "q", "a name that goes on " * 12, key="e w", detail="and a cause " * 9)
+    for left, right in findings.lines(Queue("q", "s", findings=(long, FAILING)), 1, width):
+        assert left.cell_length + 1 + right.cell_length <= width
+
+
+def test_a_click_on_a_key_of_a_finding_presses_it() -> None:
+    ((left, right),) = findings.lines(Queue("q", "s", findings=(FAILING,)), 1, 120)
+    line = chrome.spread(left, right, 120)
+    assert chrome.key_at(line, line.plain.index("errors")) == "e"
+    assert not chrome.key_at(line, 5)
+
+
+def test_in_a_frame_the_worst_stands_with_its_key_and_how_many_more_there_are() -> None:
+    said = "".join(piece.text for piece in findings.in_frame((FAILING, LATE), 50))
+    assert said == "● 51 % of attempts fail · e +1"
+    assert len("".join(piece.text for piece in findings.in_frame((FAILING, LATE), 20))) <= 20
+    assert findings.in_frame((), 50) == []
