@@ -20,7 +20,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from rqtui.connection.connect import mask
 from rqtui.durations import LATEST_MS
@@ -102,7 +102,8 @@ class Operation:
         return " · ".join(filter(None, [*told, self.error]))
 
 
-class Sighting(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Sighting:
     """A finding of a queue as it came (`is_over` False) or went, with the words it had then."""
 
     at_ms: int
@@ -174,7 +175,7 @@ class Journal:
         """Writes down that a finding came or went."""
         with self._lock:
             self._sightings.append(sighting)
-            self._write({"finding": sighting._asdict(), "url": self.url}, is_change=False)
+            self._write({"finding": asdict(sighting), "url": self.url}, is_change=False)
 
     def begin(self, verb: str, queue: str, layout: str, total: int) -> str:
         """Writes down that so many jobs are about to be changed; the id of this change, until a note ends it.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from rqtui.model import Finding, Queue, Ref, Snapshot, State
@@ -50,7 +51,7 @@ class Watch:
         for kind, (finding, last_ms) in list(seen.items()):
             if now_ms - last_ms >= GONE_MS:
                 del seen[kind]
-                self._tell(_sighting(ref, finding, now_ms)._replace(is_over=True))
+                self._tell(replace(_sighting(ref, finding, now_ms), is_over=True))
         if ref not in self.samples and len(self.samples) >= QUEUES:
             return
         samples = self.samples.setdefault(ref, deque(maxlen=SAMPLES))

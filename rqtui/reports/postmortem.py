@@ -11,6 +11,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -243,7 +244,7 @@ def as_json(operations: Iterable[Operation], sightings: Iterable[Sighting] | Non
 
 
 def _sighting(one: Sighting) -> dict[str, Any]:
-    return {**one._asdict(), "queue": _text(to_bytes(one.queue))}
+    return {**asdict(one), "queue": _text(to_bytes(one.queue))}
 
 
 def _text(id: bytes) -> str:
