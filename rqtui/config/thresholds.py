@@ -37,7 +37,9 @@ class Thresholds(NamedTuple):
     dead_share: Limit = Limit(50)  # a queue that was drained may hold old dead jobs alone: no reason to wake anybody
     dying: Limit = Limit(10, 1_000)  # in five minutes; one job that dies now and then is what dead is for
     waiting: Limit = Limit(300_000)  # where nobody knows what is usual
-    backlog: Limit = Limit(60_000, 1_800_000)  # a burst is worked off within a minute
+    backlog: Limit = Limit(
+        60_000, 14_400_000
+    )  # a burst is worked off within a minute; what takes four hours is not worked off today
     silent: Limit = Limit(1, 100)  # no worker beats late by its own word
     late: Limit = Limit(5_000)  # a loop that looks once a second, and its back-off, are late by less
 

@@ -28,6 +28,7 @@ NARROW = 110  # cells of a terminal; below it numbers are short, so that the ver
 _BARS = ((220, LONG_BAR), (176, BAR))  # from how many cells of a terminal on there is room for which
 _SYSTEM = 14  # cells that the column of systems takes; without it there is room for other things
 _SHORT = {State.SCHEDULED: "sched", State.RESERVED: "resvd"}
+_NARROW_CELLS = {**dict.fromkeys(State, 5), State.READY: 6, State.DEAD: 6}  # 99 999 of what there may be many of
 _NARROW_DROPS = {"rate": 4, "spark": 5, "oldest": 6, "workers": 7, "share": 9}  # how it moves goes before the rest
 _WIDE_DROPS = {"oldest": 4, "rate": 5, "workers": 6, "share": 7, "spark": 10}
 _DROP = {State.SCHEDULED: 3, State.READY: 0, State.RESERVED: 2, State.DONE: 8, State.DEAD: 1}
@@ -68,7 +69,7 @@ def columns(shape: Shape) -> tuple[Column, ...]:
         Column(
             state,
             _SHORT.get(state, state) if shape.is_narrow else state,
-            5 if shape.is_narrow else max(7, len(state)),
+            _NARROW_CELLS[state] if shape.is_narrow else max(7, len(state)),
             align="right",
             drop=_DROP[state],
         )

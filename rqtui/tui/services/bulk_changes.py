@@ -229,6 +229,8 @@ def _title(choice: Choice) -> str:
         return f"{asked}: {number} of {len(choice.refs)} queues"
     if choice.about:
         return f"{asked}: {number} that match" + ("es" if choice.total == 1 else "")
+    if len(choice.target.workers) == 1:
+        return f"{asked}: {number} of {formats.elide_middle(choice.target.workers[0], 32)}"
     return f"{asked}: {number}" if choice.total == 1 else f"{asked}: {number} that are marked"
 
 

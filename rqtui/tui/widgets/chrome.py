@@ -290,7 +290,7 @@ def queue_line(queue: Queue, rate: Rate, width: int, system: str = "", fit: Fit 
 
 
 def _counts(queue: Queue, has_words: bool) -> Content:
-    """`scheduled 3 901   ready 12 431 …`, or `901 ▸ 12.4k ▸ 64 ▸ 1.2M × 9.9k`."""
+    """`scheduled 3 901   ready 12 431 …`, or `901 ▸ 12 431 ▸ 64 ▸ 1.2M × 9 912`."""
     pieces: list[Content] = []
     for state in State:
         counts = [count for count in queue.counts if count.state is state]
@@ -302,7 +302,7 @@ def _counts(queue: Queue, has_words: bool) -> Content:
             pieces.append(Content.assemble((f"{state} ", "$muted"), (formats.count(number, exact, 9), hue)))
             continue
         sign = "" if not pieces else (" × " if state is State.DEAD else " ▸ ")
-        pieces.append(Content.assemble((sign, "$muted"), (formats.short_count(number, exact), hue)))
+        pieces.append(Content.assemble((sign, "$muted"), (formats.count(number, exact), hue)))
     return Content("   " if has_words else "").join(pieces)
 
 
