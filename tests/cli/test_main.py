@@ -483,6 +483,16 @@ def test_a_filter_acts_on_what_it_finds_and_a_dry_run_on_nothing(client: Redis, 
     assert (nothing.code, nothing.json["results"]) == (0, [])
 
 
+def test_a_filter_acts_on_all_that_it_finds_in_a_long_place(client: Redis, url: str) -> None:
+    queue = Queue("mail", client)
+    queue.put_many([{"body": n, "name": "send" if n % 2 else "keep"} for n in range(2400)])
+    for limit, left in ((("--limit", "700"), 1700), ((), 1200)):
+        ran = shell(url, "act", "delete", "mail", "--place", "ready", "--filter", "job:send", *limit, "--yes", "--json")
+        assert ran.code == 0, ran.err
+        assert client.zcard("rqtui:{mail}:ready") == left
+    assert shell(url, "jobs", "mail", "ready", "--filter", "job:send", "--json").json["jobs"] == []
+
+
 def test_many_jobs_are_acted_on_in_chunks(client: Redis, url: str) -> None:
     Queue("mail", client).put_many([{"body": n} for n in range(1700)])
     ran = shell(url, "act", "kill", "mail", "--place", "ready", "--all", "--yes", "--set", "reason=tidy", "--json")

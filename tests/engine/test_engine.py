@@ -101,6 +101,24 @@ def test_rates_come_from_two_pictures(engine: Engine, queue: Queue, monkeypatch:
     assert (rate.in_s, rate.out_s, rate.history) == (5.0, 2.0, (2.0,))
 
 
+@pytest.mark.parametrize("wrong_s", [-7200, 7200])
+def test_the_time_of_a_picture_is_the_servers(
+    engine: Engine, queue: Queue, client: Redis, monkeypatch: pytest.MonkeyPatch, wrong_s: int
+) -> None:
+    right = time.time
+
+    def server_ms() -> int:
+        seconds, micros = client.time()
+        return seconds * 1000 + micros // 1000
+
+    monkeypatch.setattr(time, "time", lambda: right() + wrong_s)
+    for queues in (0, 1):
+        began_ms, taken_ms = server_ms(), engine.snapshot().taken_ms
+        assert began_ms <= taken_ms <= server_ms(), f"{queues} queues"
+        queue.put(1)
+        list(engine.discover())
+
+
 def test_a_broken_queue_leaves_the_others_readable(client: Redis, engine: Engine, queue: Queue) -> None:
     queue.put(1)
     plant(client, {"rqtui:{bad}:ready": "a string"})

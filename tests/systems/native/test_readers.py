@@ -6,6 +6,9 @@ import pytest
 from native_jobs import HOUR, LEASE, NOW, ask, body, history, key, line, plant_job, put, taken
 from redis import Redis
 
+from rqtui.engine.engine import with_layouts
+from rqtui.systems import registry
+
 
 def ids(client: Redis, place: str, offset: int, limit: int) -> list[bytes]:
     return [row[0] for row in ask(client, "page", place=place, offset=offset, limit=limit, body_bytes=0).rows]
@@ -96,3 +99,14 @@ def test_stats_begin_with_what_holds_now(any_client: Redis) -> None:
     assert [minute for minute, _ in rows] == [0, (NOW + 60_000) - (NOW + 60_000) % 60_000]
     assert "enqueued 2" in rows[0][1] and "enqueued 1" in rows[1][1]
     assert body(any_client, b"a") == b"x"
+
+
+def test_the_failed_are_those_that_were_rejected_and_those_whose_lease_ended(any_client: Redis) -> None:
+    put(any_client, *(b"%d" % n for n in range(3)), ttr_ms=1000)
+    ask(any_client, "reject", [(*taken(any_client), b"boom")], final=True)
+    taken(any_client, NOW - 5000)
+    ask(any_client, "reap", limit=10)
+    found = ask(any_client, "counts").values
+    assert (found["rejected"], found["expired_ever"], found["dead_ever"]) == (1, 1, 1)
+    [queue] = with_layouts(any_client, [registry.make("native")]).snapshot().queues
+    assert (queue.counters["failed"], queue.counters["dead"]) == (2, 1)
