@@ -2,8 +2,8 @@
 
 `coverage_map.py` copies this file as `sitecustomize.py` into the root of a scratch copy of the repository, where every
 Python of the run imports it first: pytest itself, and each program that a test starts. Without the variable FOLDER it
-does nothing. It writes to that folder: coverage's data with a context per test, `scripts-PID.txt` with lines of path and
-test, and `tests-PID.txt` with lines of seconds, outcome and test, with tabs between them.
+does nothing. It writes to that folder: coverage's data with a context per test, `scripts-PID.txt` with lines of path
+and test, and `tests-PID.txt` with lines of seconds, outcome and test, with tabs between them.
 """
 
 from __future__ import annotations

@@ -25,7 +25,8 @@ def f(a, b):
 IN_PYTHON = {
     "constant: 500 -> 501", "constant: 500 -> 499", "boundary: < -> <=", "comparison: < -> >=", "logic: or -> and",
     "comparison: in -> not in", "constant: 1 -> 2", "constant: 1 -> 0", "call: log(a) -> pass", "comparison: == -> !=",
-    'guard: a < b or b in (1, "x < 2") -> False', 'negated: a < b or b in (1, "x < 2") -> not (a < b or b in (1, "x < 2"))',
+    'guard: a < b or b in (1, "x < 2") -> False',
+    'negated: a < b or b in (1, "x < 2") -> not (a < b or b in (1, "x < 2"))',
     "negated: a == b -> not (a == b)",
 }  # fmt: skip
 LUA = """-- Take 1.
