@@ -19,7 +19,7 @@ from pathlib import Path
 import recorder
 
 ROOT = Path(__file__).resolve().parents[2]
-_WRAP = "\nimport sitecustomize as _recorder\n\nCall.command = _recorder.noted(Call.command)\n"
+_WRAP = "\nimport sitecustomize as _recorder\n\nScript.call = _recorder.noted(Script.call)\n"
 
 
 def copied(to: Path) -> Path:

@@ -24,15 +24,15 @@ _failed: set[str] = set()
 _coverage: Any = None
 
 
-def noted(command: Callable[..., Any]) -> Callable[..., Any]:
-    """`Call.command`, which also notes script and test. A line at the end of the copy's `script.py` wraps it."""
+def noted(make: Callable[..., Any]) -> Callable[..., Any]:
+    """`Script.call`, which also notes script and test. A line at the end of the copy's `script.py` wraps it."""
 
-    def wrapped(call: Any, *given: Any) -> Any:
-        key = (call.script.path, os.environ.get(TEST, ""))
+    def wrapped(script: Any, *given: Any, **named: Any) -> Any:
+        key = (script.path, os.environ.get(TEST, ""))
         if key not in _seen:
             _seen.add(key)
             _append("scripts", "\t".join(key))
-        return command(call, *given)
+        return make(script, *given, **named)
 
     return wrapped
 
