@@ -193,6 +193,15 @@ def test_a_name_is_a_queue_of_its_layout_or_a_native_one(engine: Engine) -> None
         engine.find("native:a b")
 
 
+def test_a_name_that_no_queue_of_the_layout_can_have_is_refused(client: Redis, engine: Engine) -> None:
+    for name in ("a b", "a\nb", "x" * 201, "{a}"):
+        with pytest.raises(UsageError, match="is no queue name"):
+            engine.find(name)
+        with pytest.raises(UsageError, match="is no queue name"):
+            engine.find(f"native:{name}")
+    assert engine.find("x" * 200) == Ref("native", "x" * 200)
+
+
 def test_a_name_that_stands_in_two_layouts_has_to_be_told_apart(engine: Engine) -> None:
     engine.refs = [MAIL, Ref("other", "mail")]
     with pytest.raises(UsageError, match="say which, as LAYOUT:mail"):

@@ -164,6 +164,8 @@ def test_data_of_another_type_is_a_problem_of_that_job_alone(any_client: Redis) 
     any_client.rpush(data_key(b"a"), "another program's")
     first, second = engine(any_client).page(REF, "ready", body_bytes=10).jobs
     assert first.problem == "its data is no string" and second.body == b"b"
+    shown = ask(any_client, "show", id=b"a", body_bytes=-1).values
+    assert (shown["bytes"], shown["body"]) == (-1, b"")
     (taken,) = ask(any_client, "reserve", limit=1).rows
     assert words(ask(any_client, "ack", [(b"a", taken[1])])) == ["moved"]
     assert any_client.lrange(data_key(b"a"), 0, -1) == [b"another program's"]
