@@ -8,7 +8,8 @@
     --again         of those in the results, plant the ones that nobody noticed once more
 
 A fault is noticed when one of the tests of the plain `pytest` that run its line (its script, in Lua) fails or does not
-end, in a scratch copy of the repository; cheapest first, and those of the mirrored folder before the others. At the
+end, in a scratch copy of the repository; cheapest first, and those of the mirrored folder before the others and, of
+Python, even if they are not known to run the line. At the
 end the tests that noticed are run on an unchanged copy: what fails there had noticed nothing. `without_effect.toml`
 lists the faults that change nothing which anybody could see, each with its reason: they are planted no more.
 
@@ -74,16 +75,31 @@ def is_mirrored(path: str, test: str) -> bool:
     return test.startswith(f"tests/{folder}/")
 
 
-def covering(found: CoverageMap, mutant: Mutant, changed: Sequence[str]) -> tuple[list[str], list[str], int]:
-    """The tests to be asked first, those to be asked then, and how many are too many."""
+def asked(found: CoverageMap, mutant: Mutant, changed: Sequence[str]) -> tuple[list[list[str]], int]:
+    """The tests to be asked, in three rounds, and how many of those that run the line are too many.
+
+    The last round are those of the mirrored folder that do not run the line as far as is known: what a program did that
+    was killed, nobody has recorded.
+    """
     last = mutant.line + mutant.old.count("\n")
-    numbers = set().union(*(found.of(path, mutant.line, last) for path in changed))
-    order = sorted(numbers, key=lambda n: found.seconds[n] * (1 if is_mirrored(mutant.path, found.tests[n]) else 4))
-    first, then, spent = [], [], 0.0
+    numbers: set[int] = set().union(*(found.of(path, mutant.line, last) for path in changed))
+    mirrored = {number for number, test in enumerate(found.tests) if is_mirrored(mutant.path, test)}
+    order = sorted(numbers, key=lambda number: found.seconds[number] * (1 if number in mirrored else 4))
+    rounds: list[list[str]] = [[], [], []]
+    spent, left_out = 0.0, 0
     for number in order:
         spent += found.seconds[number]
-        (first if not first or spent <= FIRST_S else then if spent <= MOST_S else []).append(found.tests[number])
-    return first, then, len(order) - len(first) - len(then)
+        at = 0 if not rounds[0] or spent <= FIRST_S else 1
+        if spent <= MOST_S or not rounds[0]:
+            rounds[at].append(found.tests[number])
+        else:
+            left_out += 1
+    spent = 0.0
+    for number in sorted(mirrored - numbers, key=found.seconds.__getitem__):
+        spent += found.seconds[number]
+        if spent <= MOST_S and not mutant.path.startswith("lua/"):
+            rounds[2].append(found.tests[number])
+    return rounds, left_out
 
 
 def failed(tree: Path, tests: Sequence[str], seconds: float) -> str:
@@ -138,12 +154,12 @@ def _ended(child: int, limit_s: float) -> int | None:
 def ask(tree: Path, found: CoverageMap, mutant: Mutant, area: str) -> Verdict:
     """Plants a mutant in the copy and runs the tests that may notice it."""
     with places.planted(tree, mutant) as changed:
-        first, then, left_out = covering(found, mutant, changed)
+        rounds, left_out = asked(found, mutant, changed)
         cost = dict(zip(found.tests, found.seconds, strict=True))
-        for tests in (first, then):
+        for tests in rounds:
             if tests and (by := failed(tree, tests, sum(cost[test] for test in tests))):
                 return Verdict(mutant, area, "noticed", by, len(tests), left_out)
-    return Verdict(mutant, area, "survived", "", len(first) + len(then), left_out)
+    return Verdict(mutant, area, "survived", "", sum(map(len, rounds)), left_out)
 
 
 def listed(mutant: Mutant, text: str) -> bool:
