@@ -84,7 +84,7 @@ def asked(found: CoverageMap, mutant: Mutant, changed: Sequence[str]) -> tuple[l
     last = mutant.line + mutant.old.count("\n")
     numbers: set[int] = set().union(*(found.of(path, mutant.line, last) for path in changed))
     mirrored = {number for number, test in enumerate(found.tests) if is_mirrored(mutant.path, test)}
-    order = sorted(numbers, key=lambda number: found.seconds[number] * (1 if number in mirrored else 4))
+    order = sorted(numbers, key=lambda n: found.seconds[n] * (1 if n in mirrored else 4) * _servers(found.tests[n]))
     rounds: list[list[str]] = [[], [], []]
     spent, left_out = 0.0, 0
     for number in order:
@@ -100,6 +100,11 @@ def asked(found: CoverageMap, mutant: Mutant, changed: Sequence[str]) -> tuple[l
         if spent <= MOST_S and not mutant.path.startswith("lua/"):
             rounds[2].append(found.tests[number])
     return rounds, left_out
+
+
+def _servers(test: str) -> int:
+    """A test that starts a server of its own kind costs more than its seconds, and seldom tells more."""
+    return 5 if re.search(r"\[(?:valkey|redis62|fakeredis)\b", test) else 1
 
 
 def failed(tree: Path, tests: Sequence[str], seconds: float) -> str:

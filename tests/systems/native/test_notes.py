@@ -222,6 +222,20 @@ def test_a_reserve_passes_the_baton_only_if_it_took_a_job_and_something_is_near(
     assert not woken(any_client), "c is 10 001 ms away"
 
 
+def test_a_due_job_that_cannot_be_read_dies_and_wakes_nobody(any_client: Redis) -> None:
+    put(any_client, b"a", b"b", delay_ms=1, now_ms=NOW - 9)
+    any_client.hset(key("jobs"), mapping={b"a": b"garbage", b"b": b"garbage"})
+    woken(any_client)
+    answer = ask(any_client, "dispatch", limit=9)
+    assert answer.word == "moved" and any_client.zcard(key("dead")) == 2
+    assert meta(any_client, "dead") == 2
+    assert not woken(any_client)
+    put(any_client, b"c", delay_ms=1, now_ms=NOW - 9)
+    woken(any_client)
+    ask(any_client, "dispatch", limit=9)
+    assert woken(any_client)
+
+
 def test_what_brings_nothing_nearer_wakes_nobody(any_client: Redis) -> None:
     for name in ("ack", "extend", "cancel", "kill", "delete", "pull", "reprioritise", "pause", "beat", "configure"):
         scene = Scene.build(NATIVE, any_client, name, (USES[name].sources or SCRIPTS[name].sources or ("",))[0])
