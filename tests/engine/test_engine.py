@@ -89,6 +89,13 @@ def test_a_picture_counts_places_and_shows_pages_and_a_job(engine: Engine, queue
     assert snapshot.queue(Ref("native", "nosuch")) is None
 
 
+def test_a_body_of_64_kib_comes_unasked_and_a_longer_one_does_not(engine: Engine, queue: Queue) -> None:
+    for size, comes in ((65_536, True), (65_537, False)):
+        queue.put(b"x" * size, id=f"of-{size}")
+        job = engine.job(MAIL, f"of-{size}".encode())
+        assert job is not None and (job.body is not None, job.body_bytes) == (comes, size)
+
+
 def test_rates_come_from_two_pictures(engine: Engine, queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
     now_s = 100.0
     monkeypatch.setattr("rqtui.engine.engine.time", SimpleNamespace(monotonic=lambda: now_s, time=time.time))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 from pathlib import Path
 
@@ -112,6 +113,23 @@ def test_an_operation_in_words(
     assert (made.words(), made.where) == (words, where)
     cut = Operation(1, "me", "requeue", "mail", "native", error="cut short: 3 of 5")
     assert cut.cut_words() == "was cut short: requeue (mail), 3 of 5"
+
+
+@pytest.mark.parametrize("kind", ["link", "hard link", "pipe"])
+def test_what_is_no_file_of_ours_alone_is_not_written_to(tmp_path: Path, kind: str) -> None:
+    other = tmp_path / "other"
+    other.write_text("theirs")
+    folder = tmp_path / "state"
+    folder.mkdir()
+    if kind == "link":
+        (folder / FILE).symlink_to(other)
+    elif kind == "hard link":
+        (folder / FILE).hardlink_to(other)
+    else:
+        os.mkfifo(folder / FILE)
+    book = Journal(folder)
+    noted(book, "one")
+    assert "cannot be written" in book.problem and other.read_text() == "theirs"
 
 
 def test_a_file_that_cannot_be_written_is_told_and_the_change_is_noted(tmp_path: Path) -> None:
