@@ -16,7 +16,7 @@ NUMBERS = [
     ("demo --list --seconds", ("0.1", "86400"), ("0.09", "86400.1", "nan", "-1")),
     ("reap mail --once --every", ("0.01", "86400"), ("0.009", "86400.1", "nan")),
     ("reap mail --once --limit", ("1", "1000"), ("0", "1001", "-1")),
-    ("dispatch mail --once --batch-size", ("1", "1000"), ("0", "1001", "-1")),
+    ("dispatch mail --once -n", ("1", "1000"), ("0", "1001", "-1")),
     ("stats mail --minutes", ("1", "1440"), ("0", "1441")),
     ("loops mail --limit", ("1", "1000"), ("0", "1001")),
     ("events mail --limit", ("0", "1", "1000"), ("-1", "1001")),
