@@ -493,6 +493,14 @@ def test_a_filter_acts_on_all_that_it_finds_in_a_long_place(client: Redis, url: 
     assert shell(url, "jobs", "mail", "ready", "--filter", "job:send", "--json").json["jobs"] == []
 
 
+def test_a_screenful_of_answers_is_told_one_by_one_and_more_are_counted(client: Redis, url: str) -> None:
+    for number, is_told in ((50, True), (51, False)):
+        Queue("mail", client).put_many([{"body": n, "id": f"job-{n}"} for n in range(number)])
+        ran = shell(url, "act", "delete", "mail", "--place", "ready", "--all", "--yes")
+        assert ran.code == 0 and f"delete: {number} moved" in ran.err
+        assert ran.out.count("job-") == (number if is_told else 0)
+
+
 def test_many_jobs_are_acted_on_in_chunks(client: Redis, url: str) -> None:
     Queue("mail", client).put_many([{"body": n} for n in range(1700)])
     ran = shell(url, "act", "kill", "mail", "--place", "ready", "--all", "--yes", "--set", "reason=tidy", "--json")
