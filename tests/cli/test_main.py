@@ -501,6 +501,19 @@ def test_a_screenful_of_answers_is_told_one_by_one_and_more_are_counted(client: 
         assert ran.out.count("job-") == (number if is_told else 0)
 
 
+def test_a_list_tells_how_long_a_job_still_waits_or_has_waited(client: Redis, url: str) -> None:
+    queue = Queue("mail", client)
+    queue.put(1, id="later", delay="5d")
+    queue.put(2, id="held")
+    queue.reserve(1, ttr="3d")
+    queue.put(3, id="ready")
+    for place, told in (("scheduled", "4d"), ("reserved", "2d"), ("ready", "s")):
+        [row] = [line for line in shell(url, "jobs", "mail", place).out.splitlines() if place in line or "  " in line][
+            1:
+        ]
+        assert any(word.endswith(told) and word[0].isdigit() for word in row.split()), row
+
+
 def test_many_jobs_are_acted_on_in_chunks(client: Redis, url: str) -> None:
     Queue("mail", client).put_many([{"body": n} for n in range(1700)])
     ran = shell(url, "act", "kill", "mail", "--place", "ready", "--all", "--yes", "--set", "reason=tidy", "--json")

@@ -307,6 +307,25 @@ def test_a_lease_that_is_over_by_the_clock_is_lost(queue: Queue) -> None:
     wait_until(lambda: job.lost, 1)
 
 
+@pytest.mark.parametrize(
+    ("word", "settling", "outcome", "lost", "cancelled"),
+    [
+        ("stale", False, "", True, False), ("gone", False, "", True, False), ("cancelled", False, "", False, True),
+        ("stale", True, "", False, False), ("stale", False, "sent", False, False), ("cancelled", True, "", False, False),
+        ("cancelled", False, "moved", False, False),
+    ],
+)  # fmt: skip
+def test_what_an_extend_answers_counts_while_the_job_is_open(
+    queue: Queue, word: str, settling: bool, outcome: str, lost: bool, cancelled: bool
+) -> None:
+    queue.put(1, id="a")
+    (job,) = queue.reserve(ttr="1h")
+    job.settling, job.outcome = settling, outcome
+    job.learn(word, 0.0, 1)
+    job.outcome = ""  # for what is settled nothing is lost
+    assert (job.lost, job.cancelled) == (lost, cancelled)
+
+
 def test_push_moves_a_job_to_another_queue_under_the_same_id(queue: Queue, url: str) -> None:
     with Queue("later", url) as later:
         queue.put({"n": 1}, id="a", name="kind")
