@@ -311,7 +311,8 @@ def test_a_lease_that_is_over_by_the_clock_is_lost(queue: Queue) -> None:
     ("word", "settling", "outcome", "lost", "cancelled"),
     [
         ("stale", False, "", True, False), ("gone", False, "", True, False), ("cancelled", False, "", False, True),
-        ("stale", True, "", False, False), ("stale", False, "sent", False, False), ("cancelled", True, "", False, False),
+        ("stale", True, "", False, False), ("stale", False, "sent", False, False),
+        ("cancelled", True, "", False, False),
         ("cancelled", False, "moved", False, False),
     ],
 )  # fmt: skip
