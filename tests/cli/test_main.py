@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from families import in_one
 from keyspace import dump, plant
 from redis import Redis
 from shell import ROOT, environment, process, shell
-from waiting import wait_until
+from waiting import PATIENCE_S, wait_until
 
 from rqtui.client.queue import BYTES, Queue
 
@@ -643,6 +644,25 @@ def test_a_signal_ends_the_dispatcher_after_its_step(client: Redis, url: str, nu
     _out, err = program.communicate(timeout=10)
     assert program.returncode == code
     assert b"Traceback" not in err
+
+
+def test_each_document_of_a_stream_comes_at_once_through_a_pipe(client: Redis, url: str) -> None:
+    program = process(url, "snapshot", "--watch", "3600", "--json")
+    try:
+        assert program.stdout is not None
+        assert select.select([program.stdout], [], [], PATIENCE_S)[0], "the next one comes in an hour"
+        assert json.loads(program.stdout.readline())["queues"] == []
+    finally:
+        program.kill()
+        program.communicate()
+
+
+def test_the_list_of_what_can_be_undone_says_where_bodies_are_kept(client: Redis, url: str) -> None:
+    assert "no change was kept here" in shell(url, "undo", "--list").err
+    Queue("mail", client).put(1, id="a")
+    assert shell(url, "act", "delete", "mail", "a", "--yes").code == 0
+    told = shell(url, "undo", "--list").err
+    assert "bodies of deleted jobs in clear, readable for you alone: " in told and "no change" not in told
 
 
 def test_ctrl_c_during_a_watch_is_exit_130(client: Redis, url: str) -> None:
