@@ -19,6 +19,7 @@ from shell import ROOT, environment, process, shell
 from waiting import PATIENCE_S, wait_until
 
 from rqtui.client.queue import BYTES, Queue
+from rqtui.operations import undo
 
 NOWHERE = "redis://127.0.0.1:1"
 
@@ -511,6 +512,16 @@ def test_a_list_tells_how_long_a_job_still_waits_or_has_waited(client: Redis, ur
     for place, told in (("scheduled", "4d"), ("reserved", "2d"), ("ready", "s")):
         _titles, row = shell(url, "jobs", "mail", place).out.splitlines()
         assert any(word.endswith(told) and word[0].isdigit() for word in row.split()), row
+
+
+def test_what_is_dangerous_says_whether_it_could_be_undone(
+    client: Redis, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(undo, "LIMIT", 3)
+    for number, told in ((3, "rqtui undo undoes it"), (4, "No undo: it is kept for at most 3 jobs")):
+        Queue("mail", client).put_many([{"body": n, "id": f"j{n}"} for n in range(number)])
+        ran = shell(url, "act", "delete", "mail", "--place", "ready", "--all")
+        assert ran.code == 1 and f"{number} jobs of mail" in ran.err and told in ran.err, ran.err
 
 
 def test_many_jobs_are_acted_on_in_chunks(client: Redis, url: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import os
 import stat
@@ -130,6 +131,14 @@ def test_what_is_no_file_of_ours_alone_is_not_written_to(tmp_path: Path, kind: s
     book = Journal(folder)
     noted(book, "one")
     assert "cannot be written" in book.problem and other.read_text() == "theirs"
+
+
+def test_a_user_without_a_name_is_told_by_the_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody() -> str:
+        raise KeyError("getpwuid(): uid not found")
+
+    monkeypatch.setattr(getpass, "getuser", nobody)
+    assert journal.who().startswith(f"{os.getuid()}@")
 
 
 def test_a_file_that_cannot_be_written_is_told_and_the_change_is_noted(tmp_path: Path) -> None:
