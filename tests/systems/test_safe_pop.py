@@ -195,6 +195,14 @@ def test_a_look_for_faults_reads_a_thousand_entries_whole_and_five_hundred_at_ea
         assert ("orphan_done_mark" in rows) is (length <= 1000)
 
 
+def test_a_set_that_is_called_by_the_ending_alone_makes_no_queue_without_a_name(client: Redis) -> None:
+    client.lpush("", "a")
+    client.lpush("q", "a")
+    client.sadd(":done", "b")
+    client.sadd("q:done", "b")
+    assert registry.make("safe_pop").spotted(client, [b":done", b"q:done"]) == ["q"]
+
+
 def test_a_list_of_another_type_is_said_in_words(client: Redis) -> None:
     client.set(QUEUE, "another program's")
     (queue,) = engine(client).snapshot(focus_on_queue()).queues

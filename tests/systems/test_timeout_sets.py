@@ -221,3 +221,10 @@ def test_the_suite_catches_a_script_that(fault: Planted, client: Redis) -> None:
 def test_an_option_that_makes_no_sense_is_refused(options: str, sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence):
         registry.make(f"timeout_sets:{options}")
+
+
+def test_a_queue_that_is_another_of_its_sets_is_refused(client: Redis) -> None:
+    layout = registry.make("timeout_sets:in_progress=busy")
+    assert layout.keys("jobs")["todos"] == "jobs"
+    with pytest.raises(UsageError, match="three different keys"):
+        layout.keys("busy")
