@@ -524,6 +524,19 @@ def test_what_is_dangerous_says_whether_it_could_be_undone(
         assert ran.code == 1 and f"{number} jobs of mail" in ran.err and told in ran.err, ran.err
 
 
+def test_a_list_tells_of_a_job_its_error_else_its_body_else_its_size(client: Redis, url: str) -> None:
+    queue = Queue("mail", client, codec=BYTES)
+    queue.put(b"its body", id="failed")
+    queue.reserve(1)[0].reject("boom", final=True)
+    queue.put(b"its body", id="short")
+    queue.put(b"x" * 200_000, id="long")
+    rows = {
+        row.split()[0]: row for place in ("dead", "ready") for row in shell(url, "jobs", "mail", place).out.splitlines()
+    }
+    assert "boom" in rows["failed"] and "its body" not in rows["failed"]
+    assert "its body" in rows["short"] and rows["long"].rstrip().endswith("195 kB")
+
+
 def test_many_jobs_are_acted_on_in_chunks(client: Redis, url: str) -> None:
     Queue("mail", client).put_many([{"body": n} for n in range(1700)])
     ran = shell(url, "act", "kill", "mail", "--place", "ready", "--all", "--yes", "--set", "reason=tidy", "--json")
