@@ -113,6 +113,12 @@ def contrib(session: nox.Session) -> None:
 
 
 @nox.session
+def mutation(session: nox.Session) -> None:
+    """Plant faults at random, and see which of them no test notices: an hour and more; `--count 20` is a taste."""
+    session.run("python", "tests/mutation/run.py", *session.posargs)
+
+
+@nox.session
 def server(session: nox.Session) -> None:
     """The tests on the one running, empty server that RQTUI_TEST_URL names; they flush it."""
     if not os.environ.get("RQTUI_TEST_URL"):

@@ -10,6 +10,11 @@
 -- returns each  moved  (place str)  rescheduled
 --               gone   it is not delayed
 local delayed, ready = KEYS[1], KEYS[2]
+for _, at in ipairs({1, 2, 3}) do
+  if #ARGV < 3 or #ARGV[at] > 16 or not string.find(ARGV[at], '^%-?%d*$') then
+    return redis.error_reply('ERR it takes 3 arguments and rows, whole numbers where the header says int; nothing was changed')
+  end
+end
 local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local due_ms, delay_ms = tonumber(ARGV[2]), tonumber(ARGV[3])

@@ -14,6 +14,11 @@
 -- returns  found  (now_ms int, place str, head bytes, size int, tail bytes, score str)
 --          gone   no such task
 local delayed, ready = KEYS[1], KEYS[2]
+for _, at in ipairs({1, 3, 5}) do
+  if #ARGV < 5 or #ARGV[at] > 15 or not string.find(ARGV[at], '^%-?%d*$') then
+    return redis.error_reply('ERR it takes 5 arguments, whole numbers where the header says int; nothing was changed')
+  end
+end
 local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local head, size, tail, body_bytes = ARGV[2], tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])

@@ -23,6 +23,11 @@
 -- returns  moved  (moved int, ready int, dead int, next_ms int)  reaped
 --          empty  (next_ms int)  no dead consumer holds any
 local source, consumers, heartbeats, seen = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+for _, at in ipairs({1, 2, 3}) do
+  if #ARGV < 4 or #ARGV[at] > 15 or not string.find(ARGV[at], '^%-?%d*$') then
+    return redis.error_reply('ERR it takes 4 arguments, whole numbers where the header says int; nothing was changed')
+  end
+end
 local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local silent_ms, limit, gc = tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == '1'

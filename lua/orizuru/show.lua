@@ -19,6 +19,11 @@
 -- returns  found  (now_ms int, place str, head bytes, size int, tail bytes, worker bytes, beat_ms int, deadline_ms int)
 --          gone   nothing like it stands there
 local source, consumers, heartbeats = KEYS[1], KEYS[2], KEYS[3]
+for _, at in ipairs({1, 2, 4, 6}) do
+  if #ARGV < 6 or #ARGV[at] > 15 or not string.find(ARGV[at], '^%-?%d*$') then
+    return redis.error_reply('ERR it takes 6 arguments, whole numbers where the header says int; nothing was changed')
+  end
+end
 local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local silent_ms, head, size, tail, body_bytes = tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6])

@@ -11,6 +11,11 @@
 --               stale     this lease is over: the job is queued again, or somebody else holds it
 --               gone      no such job
 local queued, reserved = KEYS[1], KEYS[2]
+for _, at in ipairs({1, 2}) do
+  if #ARGV < 3 or #ARGV[at] > 15 or not string.find(ARGV[at], '^%-?%d*$') then
+    return redis.error_reply('ERR it takes 3 arguments and rows, whole numbers where the header says int; nothing was changed')
+  end
+end
 local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local ttr_ms, unit, MS = tonumber(ARGV[2]) or 60000, ARGV[3], '100000000000'

@@ -12,6 +12,7 @@
 -- returns  looked  (looked int) rows (kind str, key str, id bytes, number int, other int)
 local jobs, queued, reserved, expiries = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local unit, S, MS = ARGV[1], '100000000', '100000000000'
+if unit ~= 'ms' and unit ~= 's' and unit ~= 'auto' then return redis.error_reply('ERR unit is ms, s or auto') end
 local rows, looked = {}, 0
 local function add(kind, key, id, number, other) rows[#rows + 1] = {kind, key, id, number, other or 0} end
 

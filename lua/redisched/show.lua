@@ -12,6 +12,11 @@
 -- returns  found  (now_ms int, place str, id bytes, score bytes, bytes int, body bytes, has_body bool, expiries int, both bool)
 --          gone   no such job
 local jobs, queued, reserved, expiries = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+for _, at in ipairs({1, 3}) do
+  if #ARGV < 3 or #ARGV[at] > 15 or not string.find(ARGV[at], '^%-?%d*$') then
+    return redis.error_reply('ERR it takes 3 arguments, whole numbers where the header says int; nothing was changed')
+  end
+end
 local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local id, body_bytes = ARGV[2], tonumber(ARGV[3])

@@ -24,6 +24,9 @@ local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local timeout_s, place = tonumber(ARGV[2]), ARGV[3]
 local offset, limit, body_bytes = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
+if place ~= 'ready' and place ~= 'in_progress' and place ~= 'expired' then
+  return redis.error_reply('ERR the place is ready, in_progress or expired')
+end
 if not limit or limit < 1 or limit > 1000 or not offset or not body_bytes then
   return redis.error_reply('ERR offset and body_bytes are whole numbers, limit is 1 to 1000')
 end

@@ -19,6 +19,11 @@
 --               gone        no such item
 --               wrong_type  the name of its lock is another program's key
 local todos, in_progress, done, suspects = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+for _, at in ipairs({1, 2, 3}) do
+  if #ARGV < 4 or #ARGV[at] > 15 or not string.find(ARGV[at], '^%-?%d*$') then
+    return redis.error_reply('ERR it takes 4 arguments and rows, whole numbers where the header says int; nothing was changed')
+  end
+end
 local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local ttr_ms, lock_ms, prefix = tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]

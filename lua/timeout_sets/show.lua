@@ -18,10 +18,15 @@
 -- returns  found  (now_ms int, place str, head bytes, size int, tail bytes, lock_ms int, lock bytes, late_ms int)
 --          gone   it is in none of the three sets
 local todos, in_progress, done, suspects = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+for _, at in ipairs({1, 3, 5}) do
+  if #ARGV < 6 or #ARGV[at] > 15 or not string.find(ARGV[at], '^%-?%d*$') then
+    return redis.error_reply('ERR it takes 6 arguments, whole numbers where the header says int; nothing was changed')
+  end
+end
 local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local head, size, tail, body_bytes, prefix = ARGV[2], tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5]), ARGV[6]
-if not size or not body_bytes or not prefix then return redis.error_reply('ERR size and body_bytes are whole numbers') end
+if not size or not body_bytes then return redis.error_reply('ERR size and body_bytes are whole numbers') end
 local function found_in(key)
   if #head == size then return redis.call('SISMEMBER', key, head) == 1 and head end
   local cursor, looked = '0', 0

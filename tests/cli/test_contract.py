@@ -213,6 +213,15 @@ def test_every_verb_of_every_layout_tells_where_it_takes_jobs_from_and_where_it_
     assert "ack" not in verbs["dispatcher"]
 
 
+def test_the_layouts_are_told_with_their_places_and_their_verbs_to_people_too(url: str) -> None:
+    documents, lines = shell(url, "layouts", "--json").json, shell(url, "layouts").out.splitlines()
+    for each in documents:
+        at = lines.index(f"{each['layout']}: {', '.join(place['place'] for place in each['places'])}")
+        table = lines[at + 2 : at + 2 + len(each["verbs"])]
+        assert [line.split()[0] for line in table] == list(each["verbs"])
+    assert lines[-1].startswith("known by sight, and not spoken yet: ")
+
+
 def test_a_job_that_is_not_there_is_exit_1_with_nothing_on_stdout(mail: Queue, url: str) -> None:
     ran = shell(url, "show", "mail", "nosuch", "--json")
     assert (ran.code, ran.out) == (1, "")

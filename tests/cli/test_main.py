@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -15,9 +16,10 @@ from families import in_one
 from keyspace import dump, plant
 from redis import Redis
 from shell import ROOT, environment, process, shell
-from waiting import wait_until
+from waiting import PATIENCE_S, wait_until
 
 from rqtui.client.queue import BYTES, Queue
+from rqtui.operations import undo
 
 NOWHERE = "redis://127.0.0.1:1"
 
@@ -483,6 +485,58 @@ def test_a_filter_acts_on_what_it_finds_and_a_dry_run_on_nothing(client: Redis, 
     assert (nothing.code, nothing.json["results"]) == (0, [])
 
 
+def test_a_filter_acts_on_all_that_it_finds_in_a_long_place(client: Redis, url: str) -> None:
+    queue = Queue("mail", client)
+    queue.put_many([{"body": n, "name": "send" if n % 2 else "keep"} for n in range(2400)])
+    for limit, left in ((("--limit", "700"), 1700), ((), 1200)):
+        ran = shell(url, "act", "delete", "mail", "--place", "ready", "--filter", "job:send", *limit, "--yes", "--json")
+        assert ran.code == 0, ran.err
+        assert client.zcard("rqtui:{mail}:ready") == left
+    assert shell(url, "jobs", "mail", "ready", "--filter", "job:send", "--json").json["jobs"] == []
+
+
+def test_a_screenful_of_answers_is_told_one_by_one_and_more_are_counted(client: Redis, url: str) -> None:
+    for number, is_told in ((50, True), (51, False)):
+        Queue("mail", client).put_many([{"body": n, "id": f"job-{n}"} for n in range(number)])
+        ran = shell(url, "act", "delete", "mail", "--place", "ready", "--all", "--yes")
+        assert ran.code == 0 and f"delete: {number} moved" in ran.err
+        assert ran.out.count("job-") == (number if is_told else 0)
+
+
+def test_a_list_tells_how_long_a_job_still_waits_or_has_waited(client: Redis, url: str) -> None:
+    queue = Queue("mail", client)
+    queue.put(1, id="later", delay="5d")
+    queue.put(2, id="held")
+    queue.reserve(1, ttr="3d")
+    queue.put(3, id="ready")
+    for place, told in (("scheduled", "4d"), ("reserved", "2d"), ("ready", "s")):
+        _titles, row = shell(url, "jobs", "mail", place).out.splitlines()
+        assert any(word.endswith(told) and word[0].isdigit() for word in row.split()), row
+
+
+def test_what_is_dangerous_says_whether_it_could_be_undone(
+    client: Redis, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(undo, "LIMIT", 3)
+    for number, told in ((3, "rqtui undo undoes it"), (4, "No undo: it is kept for at most 3 jobs")):
+        Queue("mail", client).put_many([{"body": n, "id": f"j{n}"} for n in range(number)])
+        ran = shell(url, "act", "delete", "mail", "--place", "ready", "--all")
+        assert ran.code == 1 and f"{number} jobs of mail" in ran.err and told in ran.err, ran.err
+
+
+def test_a_list_tells_of_a_job_its_error_else_its_body_else_its_size(client: Redis, url: str) -> None:
+    queue = Queue("mail", client, codec=BYTES)
+    queue.put(b"its body", id="failed")
+    queue.reserve(1)[0].reject("boom", final=True)
+    queue.put(b"its body", id="short")
+    queue.put(b"x" * 200_000, id="long")
+    rows = {
+        row.split()[0]: row for place in ("dead", "ready") for row in shell(url, "jobs", "mail", place).out.splitlines()
+    }
+    assert "boom" in rows["failed"] and "its body" not in rows["failed"]
+    assert "its body" in rows["short"] and rows["long"].rstrip().endswith("195 kB")
+
+
 def test_many_jobs_are_acted_on_in_chunks(client: Redis, url: str) -> None:
     Queue("mail", client).put_many([{"body": n} for n in range(1700)])
     ran = shell(url, "act", "kill", "mail", "--place", "ready", "--all", "--yes", "--set", "reason=tidy", "--json")
@@ -614,6 +668,25 @@ def test_a_signal_ends_the_dispatcher_after_its_step(client: Redis, url: str, nu
     _out, err = program.communicate(timeout=10)
     assert program.returncode == code
     assert b"Traceback" not in err
+
+
+def test_each_document_of_a_stream_comes_at_once_through_a_pipe(client: Redis, url: str) -> None:
+    program = process(url, "snapshot", "--watch", "3600", "--json")
+    try:
+        assert program.stdout is not None
+        assert select.select([program.stdout], [], [], PATIENCE_S)[0], "the next one comes in an hour"
+        assert json.loads(program.stdout.readline())["queues"] == []
+    finally:
+        program.kill()
+        program.communicate()
+
+
+def test_the_list_of_what_can_be_undone_says_where_bodies_are_kept(client: Redis, url: str) -> None:
+    assert "no change was kept here" in shell(url, "undo", "--list").err
+    Queue("mail", client).put(1, id="a")
+    assert shell(url, "act", "delete", "mail", "a", "--yes").code == 0
+    told = shell(url, "undo", "--list").err
+    assert "bodies of deleted jobs in clear, readable for you alone: " in told and "no change" not in told
 
 
 def test_ctrl_c_during_a_watch_is_exit_130(client: Redis, url: str) -> None:

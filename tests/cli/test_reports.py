@@ -108,6 +108,14 @@ def test_a_documented_line_keeps_its_shape(troubled: Queue, url: str, words: tup
     assert found
 
 
+def test_a_held_job_has_its_id_its_name_and_its_times(troubled: Queue, url: str) -> None:
+    troubled.put({}, id="bare", priority=-10)
+    troubled.reserve(1, worker="w1", ttr="1h")
+    [held] = [worker["held"] for worker in shell(url, "workers", "--json").json if worker["worker"] == "w1"]
+    assert {job["id"]: job["name"] for job in held} == {"held": "send", "bare": None}
+    assert all(job["deadline_at_ms"] - job["reserved_at_ms"] == 3_600_000 for job in held)
+
+
 @pytest.mark.parametrize("words", [line[0] for line in LINES], ids=" ".join)
 def test_without_json_it_is_a_table_for_people(troubled: Queue, url: str, words: tuple[str, ...]) -> None:
     ran = shell(url, *words)

@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 from proxy import Proxy
 from redis import Redis
+from shell import shell
 from waiting import wait_until
 
 from rqtui.client.queue import Queue
-from rqtui.client.subprocess_worker import Ran, work
+from rqtui.client.subprocess_worker import CHUNK, Ran, work
 from rqtui.errors import UsageError
 
 
@@ -104,6 +105,47 @@ def test_the_exit_code_decides(queue: Queue, code: str, outcome: str, place: dic
     assert counts(queue) == place
     [ran] = runs
     assert (ran.outcome, ran.attempt) == (outcome, 1)
+
+
+def test_the_error_of_a_job_names_the_exit_code_or_the_signal(queue: Queue, client: Redis) -> None:
+    for id, code, said in (
+        ("one", "raise SystemExit(1)", "exit code 1"),
+        ("most", "raise SystemExit(255)", "exit code 255"),
+        ("killed", "import os; os.kill(os.getpid(), 9)", "ended by SIGKILL"),
+    ):
+        queue.put(1, id=id)
+        work(queue, python(code), max_jobs=1)
+        assert errors(client, id) == [said]
+
+
+def test_a_line_is_told_whole_and_in_pieces_where_it_is_much_longer_than_a_chunk(queue: Queue) -> None:
+    said: list[tuple[str, int, int]] = []
+    for size in (0, CHUNK, 4 * CHUNK + 5):
+        said.clear()
+        queue.put(1, id=f"of-{size}")
+        code = f"import sys; print('x' * {size}); sys.stderr.write('no end')"
+        work(queue, python(code), max_jobs=1, say=lambda id, stream, line: said.append((id, stream, len(line))))
+        printed = [length for id, stream, length in said if (id, stream) == (f"of-{size}", 1)]
+        assert sum(printed) == size and max(printed) <= 2 * CHUNK
+        assert len(printed) == 1 or size > 2 * CHUNK
+        assert [row for row in said if row[1] == 2] == [(f"of-{size}", 2, 6)]
+
+
+def test_what_a_command_prints_goes_where_it_printed_it_and_a_run_has_its_time(queue: Queue, url: str) -> None:
+    code = "import sys, time; print('to out'); sys.stderr.write('first\\nlast\\n'); time.sleep(0.2); sys.exit(4)"
+    for as_json in (False, True):
+        queue.put(1, id=f"a{as_json}")
+        options = ("--json",) if as_json else ()
+        ran = shell(url, "work", "mail", "--max-jobs", "1", *options, "--", *python(code))
+        assert ran.code == 0 and "first\nlast\n" in ran.err
+        if as_json:
+            [line] = ran.lines
+            assert 200 <= line["run_ms"] < 120_000 and line["error"] == "exit code 4: first\nlast"
+            assert "to out" in ran.err
+        else:
+            said, ours = ran.out.splitlines()
+            assert said == "to out" and ours.startswith("rqtui: aFalse  rejected  ") and ours.endswith("  last")
+            assert "work: 1 rejected" in ran.err
 
 
 def test_a_failure_is_recorded_with_the_end_of_standard_error(queue: Queue, client: Redis) -> None:

@@ -307,6 +307,26 @@ def test_a_lease_that_is_over_by_the_clock_is_lost(queue: Queue) -> None:
     wait_until(lambda: job.lost, 1)
 
 
+@pytest.mark.parametrize(
+    ("word", "settling", "outcome", "lost", "cancelled"),
+    [
+        ("stale", False, "", True, False), ("gone", False, "", True, False), ("cancelled", False, "", False, True),
+        ("stale", True, "", False, False), ("stale", False, "sent", False, False),
+        ("cancelled", True, "", False, False),
+        ("cancelled", False, "moved", False, False),
+    ],
+)  # fmt: skip
+def test_what_an_extend_answers_counts_while_the_job_is_open(
+    queue: Queue, word: str, settling: bool, outcome: str, lost: bool, cancelled: bool
+) -> None:
+    queue.put(1, id="a")
+    (job,) = queue.reserve(ttr="1h")
+    job.settling, job.outcome = settling, outcome
+    job.learn(word, 0.0, 1)
+    job.outcome = ""  # for what is settled nothing is lost
+    assert (job.lost, job.cancelled) == (lost, cancelled)
+
+
 def test_push_moves_a_job_to_another_queue_under_the_same_id(queue: Queue, url: str) -> None:
     with Queue("later", url) as later:
         queue.put({"n": 1}, id="a", name="kind")
@@ -323,6 +343,7 @@ def test_a_pulled_job_has_left_and_cannot_be_settled(queue: Queue) -> None:
     queue.put_many(["a", "b", "c"])
     pulled = queue.pull(2)
     assert [job.body for job in pulled] == ["a", "b"]
+    assert {(job.token, job.attempt, job.max_attempts, job.ttr_ms) for job in pulled} == {("", 0, 0, 0)}
     assert counts(queue) == {"ready": 1}
     with pytest.raises(UsageError, match="pulled"):
         pulled[0].ack()
@@ -555,6 +576,18 @@ def test_a_bad_option_of_a_consumer_is_refused_at_once(queue: Queue, options: di
         queue.consume(**options)
 
 
+def test_a_batch_is_as_large_as_the_scripts_take_it(queue: Queue) -> None:
+    queue.put(1)
+    assert [job.body for job in queue.consume(batch=1000, burst=True)] == [1]
+
+
+def test_a_name_that_is_none_is_shown_up_to_60_letters(queue: Queue) -> None:
+    for name, shown in (("a b" + "x" * 57, "a b" + "x" * 57), ("a b" + "x" * 58, "a b" + "x" * 54 + "…")):
+        with pytest.raises(UsageError) as error:
+            Queue(name, queue.client)
+        assert str(error.value).startswith(f"{ascii(shown)} is no queue name")
+
+
 def test_several_threads_share_a_queue_and_each_job_runs_once(queue: Queue, client: Redis) -> None:
     queue.put_many(range(3000))
     seen: list[int] = []
@@ -588,7 +621,11 @@ def test_a_put_whose_answer_was_lost_is_in_once(client: Redis, url: str) -> None
         assert queue.put(1, id="a").word == "exists"
         proxy.fail("lose reply", "EVAL")
         assert queue.put(2).word == "moved"
-        assert counts(queue) == {"ready": 3}
+        proxy.fail("lose reply", "EVAL")
+        assert [put.word for put in queue.put_many([3, 4])] == ["moved", "moved"]
+        proxy.fail("lose reply", "EVAL")
+        assert [put.word for put in queue.put_many([{"body": 5}, {"body": 6, "id": "b"}])] == ["exists", "exists"]
+        assert counts(queue) == {"ready": 7}
 
 
 def test_an_ack_whose_answer_was_lost_is_sent_again(client: Redis, url: str) -> None:

@@ -89,6 +89,13 @@ def test_a_picture_counts_places_and_shows_pages_and_a_job(engine: Engine, queue
     assert snapshot.queue(Ref("native", "nosuch")) is None
 
 
+def test_a_body_of_64_kib_comes_unasked_and_a_longer_one_does_not(engine: Engine, queue: Queue) -> None:
+    for size, comes in ((65_536, True), (65_537, False)):
+        queue.put(b"x" * size, id=f"of-{size}")
+        job = engine.job(MAIL, f"of-{size}".encode())
+        assert job is not None and (job.body is not None, job.body_bytes) == (comes, size)
+
+
 def test_rates_come_from_two_pictures(engine: Engine, queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
     now_s = 100.0
     monkeypatch.setattr("rqtui.engine.engine.time", SimpleNamespace(monotonic=lambda: now_s, time=time.time))
@@ -99,6 +106,24 @@ def test_rates_come_from_two_pictures(engine: Engine, queue: Queue, monkeypatch:
     now_s += 2
     rate = engine.snapshot(focus).rates[MAIL]
     assert (rate.in_s, rate.out_s, rate.history) == (5.0, 2.0, (2.0,))
+
+
+@pytest.mark.parametrize("wrong_s", [-7200, 7200])
+def test_the_time_of_a_picture_is_the_servers(
+    engine: Engine, queue: Queue, client: Redis, monkeypatch: pytest.MonkeyPatch, wrong_s: int
+) -> None:
+    right = time.time
+
+    def server_ms() -> int:
+        seconds, micros = client.time()
+        return seconds * 1000 + micros // 1000
+
+    monkeypatch.setattr(time, "time", lambda: right() + wrong_s)
+    for queues in (0, 1):
+        began_ms, taken_ms = server_ms(), engine.snapshot().taken_ms
+        assert began_ms <= taken_ms <= server_ms(), f"{queues} queues"
+        queue.put(1)
+        list(engine.discover())
 
 
 def test_a_broken_queue_leaves_the_others_readable(client: Redis, engine: Engine, queue: Queue) -> None:
@@ -173,6 +198,15 @@ def test_a_name_is_a_queue_of_its_layout_or_a_native_one(engine: Engine) -> None
     assert engine.find("other:mail") == Ref("native", "other:mail")
     with pytest.raises(UsageError, match="no queue name"):
         engine.find("native:a b")
+
+
+def test_a_name_that_no_queue_of_the_layout_can_have_is_refused(client: Redis, engine: Engine) -> None:
+    for name in ("a b", "a\nb", "x" * 201, "{a}"):
+        with pytest.raises(UsageError, match="is no queue name"):
+            engine.find(name)
+        with pytest.raises(UsageError, match="is no queue name"):
+            engine.find(f"native:{name}")
+    assert engine.find("x" * 200) == Ref("native", "x" * 200)
 
 
 def test_a_name_that_stands_in_two_layouts_has_to_be_told_apart(engine: Engine) -> None:

@@ -19,6 +19,7 @@ from rqtui.engine.engine import Engine, with_layouts
 from rqtui.errors import ReadOnly, RqtuiError, UsageError
 from rqtui.model import Job, Outcome, Ref
 from rqtui.operations import revert, undo, undo_files
+from rqtui.operations.journal import FILE, Journal
 from rqtui.operations.undo import Keeper
 from rqtui.scripts import script as scripts
 from rqtui.systems import registry
@@ -473,3 +474,39 @@ def test_what_another_systems_worker_holds_is_not_put_back(client: Redis, tmp_pa
     assert undo.words(layout, "delete", place="in_progress").startswith("no undo: ")
     assert undo.words(layout, "delete", place="done").startswith("no undo: "), "to do is where it would come back"
     assert undo.words(layout, "delete", place="todos") == "z puts them back, behind those that wait"
+
+
+def test_a_queue_whose_job_comes_back_is_found_by_its_name_again(it: Kept, client: Redis) -> None:
+    name = it.do("delete", [it.job("plain")])
+    it.engine.retire(it.ref)
+    assert not client.sismember("rqtui:queues", "mail")
+    assert it.words(name).total() == 1
+    assert client.sismember("rqtui:queues", "mail")
+
+
+def test_an_undo_that_the_configuration_denies_changes_nothing(it: Kept) -> None:
+    name = it.do("delete", [it.job("plain")])
+    before = it.state()
+    it.engine.denied = (("mail", ("undo",)),)
+    with pytest.raises(RqtuiError, match="undo is denied"):
+        it.undo(name)
+    assert it.state() == before
+
+
+def test_a_record_that_was_undone_is_told_alone_and_passed_over_among_others(it: Kept) -> None:
+    first, second = it.do("delete", [it.job("plain")]), it.do("delete", [it.job("second")])
+    it.undo(first)
+    (told,) = (one for step in revert.all_reverted(it.engine, it.keeper.folder, [first], "") for one in step)
+    assert (told.word, told.text) == ("no record", "this was undone already.")
+    steps = revert.all_reverted(it.engine, it.keeper.folder, [first, second], "")
+    assert [one.id for step in steps for one in step] == [b"second"]
+
+
+def test_each_change_of_several_jobs_is_written_down_when_it_begins(client: Redis, tmp_path: Path) -> None:
+    it = Kept(client, tmp_path)
+    it.engine.keeper = it.keeper = Keeper(tmp_path, "", Journal(tmp_path))
+    for ids in (("plain", "second"), ("long", "later")):
+        it.do("delete", [it.job(id) for id in ids])
+        it.keeper.close("delete", "native", "mail")
+    begun = [line for line in (tmp_path / FILE).read_text().splitlines() if '"begun"' in line]
+    assert len(begun) == 2

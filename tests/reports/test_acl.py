@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -156,3 +157,27 @@ def test_a_queue_name_means_itself_and_no_pattern(client: Redis, url: str) -> No
 def test_an_unknown_role_is_refused_in_words(url: str) -> None:
     ran = shell(url, "acl", "emperor", "mail")
     assert ran.code == 2 and "viewer, worker, operator" in ran.err
+
+
+def test_a_queue_name_that_is_no_ascii_is_written_as_redis_cli_reads_it(client: Redis, url: str) -> None:
+    for name in ("grüße", 'a"b', "a\\b"):
+        Queue(name, client).put(1, id="a")
+        ran = shell(url, "acl", "viewer", name, "--user", "probe")
+        assert ran.code == 0 and ran.out.isascii(), ran.err
+        words = re.findall(r'"(?:[^"\\]|\\.)*"|\S+', ran.out)
+        assert len(words) == len(set(words)) > 10
+        client.execute_command(*map(as_redis_cli_reads_it, words))
+        try:
+            with connect(url.replace("redis://", "redis://probe:PASSWORD@")) as probe:
+                assert probe.zcard(f"rqtui:{{{name}}}:ready") == 1
+                with pytest.raises(exceptions.NoPermissionError):
+                    probe.zcard("rqtui:{other}:ready")
+        finally:
+            client.execute_command("ACL", "DELUSER", "probe")
+
+
+def as_redis_cli_reads_it(word: str) -> bytes:
+    """A word, or one in quotes with its escapes."""
+    if not word.startswith('"'):
+        return word.encode()
+    return re.sub(rb"\\x([0-9a-f]{2})", lambda found: bytes.fromhex(found[1].decode()), word[1:-1].encode())

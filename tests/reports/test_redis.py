@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
-from redis import Redis
+from redis import Redis, exceptions
 from shell import shell
 
 from rqtui.client.queue import Queue
@@ -73,6 +75,64 @@ def test_a_clock_that_is_wrong_is_a_finding(client: Redis, monkeypatch: pytest.M
     monkeypatch.setattr(time, "time", lambda: right() + 90)
     (finding,) = (each for each in redis.look(client).findings if each.kind == "clock-skew")
     assert "90 s behind" in finding.text
+
+
+@pytest.mark.parametrize(
+    ("ahead_ms", "words"), [(4999, ""), (5000, "5 s ahead of"), (-4999, ""), (-5000, "5 s behind"), (0, "")]
+)
+def test_a_clock_is_wrong_from_five_seconds_on(
+    client: Redis, monkeypatch: pytest.MonkeyPatch, ahead_ms: int, words: str
+) -> None:
+    monkeypatch.setattr(redis, "time", SimpleNamespace(time=lambda: 1000.0, monotonic=lambda: 0.0))
+    monkeypatch.setattr(client, "time", lambda: divmod(1_000_000_000 + ahead_ms * 1000, 1_000_000))
+    found = redis.look(client)
+    assert (found.skew_ms, found.now_ms, found.rtt_ms) == (ahead_ms, 1_000_000 + ahead_ms, 0)
+    said = [each.text for each in found.findings if each.kind == "clock-skew"]
+    assert len(said) == bool(words) and all(words in text for text in said)
+
+
+def test_a_slow_command_has_its_client_its_time_and_how_long_it_took(
+    client: Redis, settings: Callable[[str, str], None]
+) -> None:
+    began_ms = client.time()[0] * 1000
+    client.slowlog_reset()
+    settings("slowlog-log-slower-than", "0")
+    client.echo("by name")
+    client.client_setname("")
+    client.echo("by address")
+    settings("slowlog-log-slower-than", "1000000")
+    found = {entry.words: entry for entry in redis.look(client).slow if entry.words[0] == "ECHO"}
+    assert found["ECHO", "by name"].client == "rqtui"
+    assert found["ECHO", "by address"].client.startswith("127.0.0.1:")
+    for entry in found.values():
+        assert began_ms <= entry.at_ms <= client.time()[0] * 1000 and entry.script == ""
+        assert entry.micros < 1_000_000
+
+
+def test_names_of_clients_and_commands_are_the_twelve_that_count_most(client: Redis, url: str) -> None:
+    with ExitStack() as stack:
+        for name in [*(f"n{number}" for number in range(15)), "many", "many", "many"]:
+            stack.enter_context(connect(url)).client_setname(name)
+        found = redis.look(client)
+    assert len(found.clients) == len(found.commands) == 12
+    assert ("many", 3) in found.clients[:2]
+    micros = [command.micros for command in found.commands]
+    assert micros == sorted(micros, reverse=True)
+
+
+def test_a_command_that_failed_or_was_refused_is_counted_as_failed(client: Redis) -> None:
+    client.config_resetstat()
+    client.set("text", "x")
+    for words in (("LPUSH", "text", "a"), ("LPUSH", "text"), ("LPUSH", "list", "a")):
+        with suppress(exceptions.ResponseError):
+            client.execute_command(*words)
+    [pushed] = [command for command in redis.look(client).commands if command.name == "lpush"]
+    assert (pushed.calls, pushed.failed) == (2, 2)
+
+
+def test_a_number_of_info_is_whole_and_nothing_else_is_one(client: Redis) -> None:
+    found = replace(redis.look(client), info={"a": "7", "b": "7.9", "c": "7.0.15", "d": "x", "e": ""})
+    assert [found.number(name) for name in "abcdef"] == [7, 7, None, None, None, None]
 
 
 @pytest.fixture

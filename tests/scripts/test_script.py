@@ -26,6 +26,7 @@ from rqtui.connection.embedded import EmbeddedServer
 from rqtui.errors import Denied, Refused, ScriptError, ServerError, Unknown, Unreachable, UsageError, WrongType
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Answer, Arg, Key, Move
+from rqtui.scripts.values import tail_to_argv
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted((ROOT / "lua").glob("*/*.lua"))
@@ -787,3 +788,11 @@ def test_what_redis_6_2_refuses_is_told_in_the_same_words(oldest_server: Embedde
                 scripts.run(client, put().call({"value": "w"}, {"id": "1"}))
         finally:
             client.execute_command("REPLICAOF", "NO", "ONE")
+
+
+@pytest.mark.parametrize("values", [(-(2**53) - 1, -(2**53) - 2), (2**53 + 1, 2**53 + 2), (0, -(2**60)), (2**60, 0)])
+def test_a_column_of_numbers_that_lua_would_change_is_refused(values: tuple[int, int]) -> None:
+    columns = [Arg("n", "int")]
+    assert tail_to_argv([(2**53,), (-(2**53),)], columns, "x") == [str(2**53), str(-(2**53))]
+    with pytest.raises(UsageError, match="beyond"):
+        tail_to_argv([(value,) for value in values], columns, "x")

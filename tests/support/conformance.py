@@ -25,7 +25,7 @@ import script_lint
 from families import all_hold
 from redis import Redis
 from redis.exceptions import ResponseError
-from subject import Scene, Subject, Use, World, words_of
+from subject import Request, Scene, Subject, Use, World, words_of
 
 from rqtui.errors import Denied, RqtuiError, ServerError
 from rqtui.scripts import script as scripts
@@ -140,26 +140,35 @@ def an_unknown_job_is_refused(make: Make) -> None:
 
 
 def a_wrong_type_changes_nothing(make: Make) -> None:
-    scene = make()
-    world, request = scene.world, scene.request
+    scene = make(number=3)
+    world = scene.world
     before = world.dump()
-    for key in scene.script.keys:
-        if key.type == "any":
-            continue
-        name = request.keys.get(key.name) or world.subject.key(key.name)
-        world.client.delete(name)
-        keyspace.plant(world.client, {name: ["x"] if key.type == "string" else "another program's"})
-        planted = world.dump()
-        try:
-            answer = world.run(scene.script, request)
-        except RqtuiError:
-            pass
-        else:
-            assert scene.script.read_only, f"{key.name} holds another type, and it answered {words_of(answer)}"
-        nothing_written(world, planted)
-        world.client.delete(name)
-        if name in before:
-            keyspace.plant(world.client, {name: before[name]})
+    for request in _one_for_each_length(scene):
+        for key in scene.script.keys:
+            if key.type == "any":
+                continue
+            name = request.keys.get(key.name) or world.subject.key(key.name)
+            world.client.delete(name)
+            keyspace.plant(world.client, {name: ["x"] if key.type == "string" else "another program's"})
+            planted = world.dump()
+            try:
+                answer = world.run(scene.script, request)
+            except RqtuiError:
+                pass
+            else:
+                assert scene.script.read_only, f"{key.name} holds another type, and it answered {words_of(answer)}"
+            nothing_written(world, planted)
+            world.client.delete(name)
+            if name in before:
+                keyspace.plant(world.client, {name: before[name]})
+
+
+def _one_for_each_length(scene: Scene) -> list[Request]:
+    """A request for one job; another for one whose body is long, or short: it may stand in other keys."""
+    if scene.use.chooses or not scene.use.knows_jobs:
+        return [scene.use.request(scene.targets[:1])]
+    lengths = {len(scene.world.subject.body(scene.world.client, job.id) or b"") > 4096: job for job in scene.targets}
+    return [scene.use.request([job]) for job in lengths.values()]
 
 
 def somebody_says_how_to_ask_it(make: Make) -> None:

@@ -280,6 +280,22 @@ def test_a_page_and_a_task_are_shown_as_they_are(any_client: Redis) -> None:
     assert seen.job(REF, b"nobody") is None
 
 
+@pytest.mark.parametrize("place", ["delayed", "ready"])
+def test_pages_go_through_a_place_in_its_order(place: str, any_client: Redis) -> None:
+    tasks = [b"%d" % n for n in range(7)]
+    keyspace.plant(any_client, {READY: tasks, DELAYED: Zset({task: NOW_S + int(task) for task in tasks})})
+
+    def page(offset: int, limit: int) -> list[bytes]:
+        answer = ask(any_client, "page", place=place, offset=offset, limit=limit, body_bytes=9)
+        assert (answer.values["total"], answer.values["now_ms"]) == (7, NOW)
+        due = [b"" if place == "ready" else b"%d" % (NOW_S + int(row[0])) for row in answer.rows]
+        assert [row[3].encode() for row in answer.rows] == due
+        return [row[0] for row in answer.rows]
+
+    assert [page(offset, 3) for offset in (0, 3, 6, 7)] == [tasks[:3], tasks[3:6], tasks[6:], []]
+    assert (page(-1, 3), page(-1, 9), page(0, 1000)) == (tasks[4:], tasks, tasks)
+
+
 def test_counts_say_when_the_next_is_due(any_client: Redis) -> None:
     def queue() -> Answer:
         return ask(any_client, "counts")

@@ -143,6 +143,36 @@ def test_a_consumer_that_idled_for_long_and_then_took_a_job_keeps_it(any_client:
     assert any_client.lrange("jobs", 0, -1) == bodies(3) and not any_client.exists(SEEN)
 
 
+def test_the_end_of_a_lease_is_the_same_in_a_page_and_for_one_job(any_client: Redis) -> None:
+    now_ms = int(time.time() * 1000)
+    holding(any_client, "beats", bodies(1)).beat(ttl_ms=600_000)
+    holding(any_client, "silent", bodies(2), beat_ms=50_000)
+    holding(any_client, "never beat", bodies(3))
+    holding(any_client, "for ever", bodies(4), beat_ms=1000)
+    any_client.set(original.key("for ever", "heartbeat"), "1")
+    holding(any_client, "short", bodies(5), beat_ms=1000)
+    any_client.set(original.key("short", "heartbeat"), "1", px=20_000)
+    engine = engine_on(any_client)
+    for job in listed(engine, "processing"):
+        beat_ms = int(any_client.hget(original.HEARTBEATS, job.worker) or 0)
+        for seen_ms in (job.deadline_ms, shown(engine, job).deadline_ms):
+            if job.worker in ("never beat", "for ever"):
+                assert seen_ms is None, job.worker
+            elif job.worker == "beats":  # the key outlives the silence that makes dead
+                assert seen_ms is not None and now_ms + 540_000 < seen_ms <= int(time.time() * 1000) + 600_000
+            else:
+                assert seen_ms == beat_ms + 60_000, job.worker
+    assert words(engine, "reject", listed(engine, "processing")) == ["moved"] * 5
+    for job in listed(engine, "unacked"):
+        assert job.deadline_ms is None and shown(engine, job).deadline_ms is None
+
+
+def shown(engine: Engine, job: Job) -> Job:
+    found = engine.job(JOBS, job.id)
+    assert found is not None and found.place == job.place
+    return found
+
+
 def test_the_silence_that_makes_dead_is_an_option(any_client: Redis) -> None:
     holding(any_client, "w1", bodies(1), beat_ms=5_000)
     assert engine_on(any_client).act("reap", JOBS, (), {"limit": 10})[0].word == "empty"

@@ -243,6 +243,18 @@ def test_reaping_leaves_leases_that_are_not_over_and_says_when_the_next_is(any_c
     assert ask(any_client, "reap", limit=10).values == {"next_ms": 1500}
 
 
+@pytest.mark.parametrize("verb", ["pull", "reserve"])
+def test_where_nothing_is_due_it_is_said_when_the_next_is_in_either_unit(any_client: Redis, verb: str) -> None:
+    assert ask(any_client, verb, limit=1).values["next_ms"] == -1
+    for id, score, next_ms in (("ms", NOW + 9000, 9000), ("s", NOW / 1000 + 7.5, 7500), ("sooner", NOW + 1, 1)):
+        plant_job(any_client, "queued", id, score)
+        answer = ask(any_client, verb, limit=1)
+        assert (answer.word, answer.values["next_ms"]) == ("empty", next_ms)
+    any_client.delete(KEYS["queued"])
+    plant_job(any_client, "queued", "s", NOW / 1000 + 7.5)
+    assert ask(any_client, verb, limit=1).values["next_ms"] == 7500
+
+
 def test_how_often_leases_expired_is_kept_for_a_thousand_ids_at_most(client: Redis) -> None:
     for n in range(1500):
         plant_job(client, "expired", f"j{n}", NOW - 5000)

@@ -164,9 +164,43 @@ def test_data_of_another_type_is_a_problem_of_that_job_alone(any_client: Redis) 
     any_client.rpush(data_key(b"a"), "another program's")
     first, second = engine(any_client).page(REF, "ready", body_bytes=10).jobs
     assert first.problem == "its data is no string" and second.body == b"b"
+    shown = ask(any_client, "show", id=b"a", body_bytes=-1).values
+    assert (shown["bytes"], shown["body"]) == (-1, b"")
     (taken,) = ask(any_client, "reserve", limit=1).rows
     assert words(ask(any_client, "ack", [(b"a", taken[1])])) == ["moved"]
     assert any_client.lrange(data_key(b"a"), 0, -1) == [b"another program's"]
+
+
+def test_an_empty_body_that_is_kept_is_no_missing_one(any_client: Redis) -> None:
+    push(any_client, "empty", "own")
+    any_client.set(data_key(b"empty"), "")
+    rows = {
+        row[0]: (row[4], row[5])
+        for row in ask(any_client, "page", place="ready", offset=0, limit=9, body_bytes=-1).rows
+    }
+    assert rows == {b"empty": (0, b""), b"own": (3, b"own")}
+    for id, found in rows.items():
+        shown = ask(any_client, "show", id=id, body_bytes=-1).values
+        assert (shown["bytes"], shown["body"]) == found
+
+
+def test_a_look_for_faults_reads_a_thousand_entries_whole_and_five_hundred_at_each_end_of_more(client: Redis) -> None:
+    for length, looked, found in ((999, 999, 3), (1000, 1000, 3), (1001, 1000, 2), (2000, 1000, 2)):
+        client.delete(QUEUE, key("done"))
+        push(client, *["a|b" if n in (0, 500, length - 1) else str(n) for n in range(length)])
+        client.sadd(key("done"), "mark")
+        answer = ask(client, "faults")
+        rows = {row[0]: row[3] for row in answer.rows}
+        assert (answer.values["looked"], rows["undecodable"]) == (looked, found)
+        assert ("orphan_done_mark" in rows) is (length <= 1000)
+
+
+def test_a_set_that_is_called_by_the_ending_alone_makes_no_queue_without_a_name(client: Redis) -> None:
+    client.lpush("", "a")
+    client.lpush("q", "a")
+    client.sadd(":done", "b")
+    client.sadd("q:done", "b")
+    assert registry.make("safe_pop").spotted(client, [b":done", b"q:done"]) == ["q"]
 
 
 def test_a_list_of_another_type_is_said_in_words(client: Redis) -> None:

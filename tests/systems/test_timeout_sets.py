@@ -26,6 +26,7 @@ from timeout_sets_subject import (
 )
 
 from rqtui.engine.engine import Engine
+from rqtui.errors import UsageError
 from rqtui.scenarios.originals import timeout_sets as original
 from rqtui.scripts import script as scripts
 from rqtui.systems import registry
@@ -205,3 +206,25 @@ FAULTS = (
 @in_one("fault", FAULTS, ids=str)
 def test_the_suite_catches_a_script_that(fault: Planted, client: Redis) -> None:
     assert fault.is_caught(TIMEOUT_SETS, client)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ("todos=a,in_progress=a,done=b", "three different keys"),
+        ("todos=a,in_progress=b,done=a", "three different keys"),
+        ("lock_ms=0", "no time in milliseconds"),
+        ("period_ms=1s", "no time in milliseconds"),
+        ("items=bytes", "none of auto, integer and text"),
+    ],
+)
+def test_an_option_that_makes_no_sense_is_refused(options: str, sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        registry.make(f"timeout_sets:{options}")
+
+
+def test_a_queue_that_is_another_of_its_sets_is_refused(client: Redis) -> None:
+    layout = registry.make("timeout_sets:in_progress=busy")
+    assert layout.keys("jobs")["todos"] == "jobs"
+    with pytest.raises(UsageError, match="three different keys"):
+        layout.keys("busy")

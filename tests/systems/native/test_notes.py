@@ -68,6 +68,20 @@ def test_every_changing_verb_that_counts_begins_its_minute(client: Redis) -> Non
         assert [entry[0] for entry in client.xrange(key("minutes"))] == [b"%d-0" % (NOW - NOW % MINUTE)], name
 
 
+def test_no_verb_begins_a_minute_twice(client: Redis) -> None:
+    for name, script in SCRIPTS.items():
+        if "minutes" not in script.writes:
+            continue
+        source = (USES[name].sources or script.sources or ("",))[0]
+        for last, number in ((NOW - NOW % MINUTE, 0), (NOW - NOW % MINUTE - 1, 1), (NOW - NOW % MINUTE + 1, 0)):
+            scene = Scene.build(NATIVE, client, name, source)
+            client.hset(key("meta"), "minute", last)
+            scene.run()
+            assert client.xlen(key("minutes")) == number, name
+            assert client.hget(key("meta"), "minute") == b"%d" % (NOW - NOW % MINUTE if number else last), name
+            assert meta(client, "unnoted") == 0, name
+
+
 def test_a_clock_that_goes_back_writes_no_minute(any_client: Redis) -> None:
     put(any_client, b"a")
     put(any_client, b"b", now_ms=NOW - HOUR)
@@ -111,6 +125,19 @@ def test_every_verb_that_moves_a_job_says_so_in_events(client: Redis) -> None:
             scene.run()
             expected = scene.targets[0].id if USES[name].knows_jobs else b""
             assert events(client) == [(name, expected)], name
+
+
+def test_no_verb_tells_anything_once_the_watch_is_over(client: Redis) -> None:
+    for name, script in SCRIPTS.items():
+        if "events" not in script.writes or name == "purge":
+            continue
+        source = (USES[name].sources or script.sources or ("",))[0]
+        for watch, number in ((b"", 0), (b"off", 0), (b"%d" % NOW, 0), (b"%d" % (NOW + 1), 1)):
+            scene = Scene.build(NATIVE, client, name, source)
+            if watch:
+                client.hset(key("meta"), "events", watch)
+            scene.run()
+            assert client.xlen(key("events")) == number, (name, watch)
 
 
 # --- the wake marker ------------------------------------------------------------------------------------------------
@@ -193,6 +220,20 @@ def test_a_reserve_passes_the_baton_only_if_it_took_a_job_and_something_is_near(
     woken(any_client)
     ask(any_client, "reserve", limit=1, now_ms=NOW - 1)
     assert not woken(any_client), "c is 10 001 ms away"
+
+
+def test_a_due_job_that_cannot_be_read_dies_and_wakes_nobody(any_client: Redis) -> None:
+    put(any_client, b"a", b"b", delay_ms=1, now_ms=NOW - 9)
+    any_client.hset(key("jobs"), mapping={b"a": b"garbage", b"b": b"garbage"})
+    woken(any_client)
+    answer = ask(any_client, "dispatch", limit=9)
+    assert answer.word == "moved" and any_client.zcard(key("dead")) == 2
+    assert meta(any_client, "dead") == 2
+    assert not woken(any_client)
+    put(any_client, b"c", delay_ms=1, now_ms=NOW - 9)
+    woken(any_client)
+    ask(any_client, "dispatch", limit=9)
+    assert woken(any_client)
 
 
 def test_what_brings_nothing_nearer_wakes_nobody(any_client: Redis) -> None:

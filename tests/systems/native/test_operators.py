@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from keyspace import dump
 from native_jobs import (
     HOUR,
@@ -25,6 +26,8 @@ from native_jobs import (
     words,
 )
 from redis import Redis
+
+from rqtui.errors import Refused
 
 
 def test_a_cancelled_job_is_told_at_extend_and_is_not_tried_again(any_client: Redis) -> None:
@@ -168,6 +171,31 @@ def test_workers_silent_for_ten_of_their_ttl_are_dropped(any_client: Redis) -> N
     for n in range(100):
         ask(any_client, "beat", worker="alive", ttl_ms=100, now_ms=NOW + 1001 + n)
     assert any_client.hkeys(key("workers")) == [b"alive"]
+
+
+def test_workers_silent_for_just_ten_of_their_ttl_stay(any_client: Redis) -> None:
+    for n in range(3):
+        ask(any_client, "beat", worker=f"w{n}", ttl_ms=100)
+    for _ in range(30):
+        ask(any_client, "beat", worker="alive", ttl_ms=100, now_ms=NOW + 1000)
+    assert any_client.hlen(key("workers")) == 4
+
+
+def test_a_beat_takes_what_a_worker_may_be_and_nothing_beyond(any_client: Redis) -> None:
+    def beat(**args: object) -> str:
+        return ask(any_client, "beat", **{"worker": "w", "ttl_ms": 1, **args}).word
+
+    assert beat(worker="w" * 200) == beat(worker="é w") == beat(started_ms=NOW - 5, pid="1", host="h.example") == "run"
+    assert any_client.hget(key("workers"), "w") == b"%d 1 run %d 1 h.example " % (NOW, NOW - 5)
+    beat(now_ms=9_999_999_999_999, ttl_ms=9_999_999_999_999, started_ms=9_999_999_999_999)
+    before = dump(any_client)
+    wrong = ({"worker": "w" * 201}, {"worker": ""}, {"worker": "a\tb"}, {"ttl_ms": 0}, {"ttl_ms": 10**13})
+    for args in (*wrong, {"started_ms": -1}, {"now_ms": 10**13}, {"pid": "1 2"}, {"host": "a b"}, {"host": "a\n"}):
+        with pytest.raises(Refused, match="nothing was changed"):
+            beat(**args)
+        assert dump(any_client) == before, args
+    any_client.hset(key("workers"), "w", "no beat at all")  # another program's line is written anew
+    assert beat() == "run" and any_client.hget(key("workers"), "w") == b"%d 1 run %d - - " % (NOW, NOW)
 
 
 def test_pull_takes_a_job_out_for_good(any_client: Redis) -> None:

@@ -6,6 +6,13 @@ import pytest
 from native_jobs import HOUR, LEASE, NOW, ask, body, history, key, line, plant_job, put, taken
 from redis import Redis
 
+from rqtui.engine.engine import with_layouts
+from rqtui.systems import registry
+
+COUNTED = (
+    "enqueued", "reserved", "acked", "rejected", "dead", "expired", "pulled", "dispatched", "unnoted", "dead_max",
+)  # fmt: skip
+
 
 def ids(client: Redis, place: str, offset: int, limit: int) -> list[bytes]:
     return [row[0] for row in ask(client, "page", place=place, offset=offset, limit=limit, body_bytes=0).rows]
@@ -96,3 +103,42 @@ def test_stats_begin_with_what_holds_now(any_client: Redis) -> None:
     assert [minute for minute, _ in rows] == [0, (NOW + 60_000) - (NOW + 60_000) % 60_000]
     assert "enqueued 2" in rows[0][1] and "enqueued 1" in rows[1][1]
     assert body(any_client, b"a") == b"x"
+
+
+def test_the_failed_are_those_that_were_rejected_and_those_whose_lease_ended(any_client: Redis) -> None:
+    put(any_client, *(b"%d" % n for n in range(3)), ttr_ms=1000)
+    ask(any_client, "reject", [(*taken(any_client), b"boom")], final=True)
+    taken(any_client, NOW - 5000)
+    ask(any_client, "reap", limit=10)
+    found = ask(any_client, "counts").values
+    assert (found["rejected"], found["expired_ever"], found["dead_ever"]) == (1, 1, 1)
+
+
+def test_one_queue_is_counted_as_many_are(any_client: Redis) -> None:
+    put(any_client, b"a", b"b", now_ms=NOW - 5000, ttr_ms=1000)
+    put(any_client, b"late", now_ms=NOW - 5000, delay_ms=1000)
+    put(any_client, b"later", delay_ms=HOUR)
+    taken(any_client, NOW - 5000)
+    for number, name in enumerate(COUNTED, 11):
+        any_client.hset(key("meta"), name, number)
+    any_client.hset(key("meta"), "paused", NOW)
+    any_client.zadd(key("scheduled"), {b"late": 1})  # by the server's clock, of which a snapshot is
+    any_client.zadd(key("reserved"), {b"a": 1})
+    any_client.hset(key("workers"), "w1", "1 1000 run 1 - - ")
+    for place, number in (("done", 3), ("dead", 4)):
+        for n in range(number):
+            plant_job(any_client, place, b"%s-%d" % (place.encode(), n), NOW + n)
+    engine, layout = with_layouts(any_client, [registry.make("native")]), registry.make("native")
+    one, [other, empty] = engine.ask(layout.queue_ask("mail")), engine.ask(layout.queues_ask(["mail", "empty"]))
+    assert abs(one.counted_ms - other.counted_ms) < 600_000
+    for queue in (one, other):
+        counters = dict(queue.counters)
+        assert (counters.pop("in"), counters.pop("out"), counters.pop("failed")) == (11, 13 + 17, 14 + 16)
+        assert counters == {
+            "dead": 15, "reserved": 12, "dispatched": 18, "unnoted": 19, "dead_max": 20, "registered": 1
+        }  # fmt: skip
+        assert [count.count for count in queue.counts] == [2, 1, 1, 3, 4] and queue.paused
+        assert (queue.workers, queue.overdue, queue.expired) == (0, 1, 1)
+        assert queue.next_due_ms is not None and queue.next_expiry_ms is not None and queue.oldest_ready_ms is not None
+    assert [count.count for count in empty.counts] == [0] * 5 and empty.counters["dead_max"] == 100_000
+    assert (empty.next_due_ms, empty.next_expiry_ms, empty.oldest_ready_ms, empty.paused) == (None,) * 3 + (False,)

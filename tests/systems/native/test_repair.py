@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import pytest
@@ -132,3 +133,16 @@ def test_check_walks_a_large_queue_in_bounded_steps(client: Redis) -> None:
     client.zadd(key("dead"), {b"77": NOW})
     assert found(client, limit=100) == {b"77": {"two_places"}}
     assert ask(client, "check", walk="ready", cursor="0", limit=100).values["checked"] < 400
+
+
+def test_a_job_whose_record_cannot_be_read_is_dead_with_that_reason_and_no_other_gets_one(any_client: Redis) -> None:
+    for id in (b"garbled", b"kept", b"twice"):
+        plant_job(any_client, "dead" if id == b"kept" else "ready", id, 1, errors=history("boom"))
+    any_client.hset(key("jobs"), b"garbled", b"garbage")
+    any_client.hset(key("attempts"), b"kept", b"one two")
+    any_client.zadd(key("scheduled"), {b"twice": NOW})
+    ask(any_client, "repair", [(b"garbled",), (b"kept",), (b"twice",)], now_ms=NOW)
+    reasons = {id: any_client.hget(key("errors"), id) for id in (b"garbled", b"kept", b"twice")}
+    assert json.loads(reasons.pop(b"garbled") or b"") == [[NOW, NOW, "", "the record of this job cannot be read"]]
+    assert set(reasons.values()) == {history("boom")}
+    assert any_client.zscore(key("dead"), b"garbled") == NOW

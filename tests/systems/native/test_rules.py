@@ -267,6 +267,15 @@ def test_a_new_priority_keeps_the_order_of_arrival(any_client: Redis) -> None:
     assert members(any_client, "ready") == [b"b", b"a", b"c"]
 
 
+def test_a_new_priority_weighs_as_much_as_one_from_the_beginning(any_client: Redis) -> None:
+    put(any_client, b"a", b"b")
+    put(any_client, b"high", priority=2)
+    ask(any_client, "reprioritise", [(b"b",)], priority=1)
+    assert {id: divmod(int(any_client.zscore(key("ready"), id)), PRIORITY) for id in (b"a", b"b", b"high")} == {
+        b"a": (0, 1), b"b": (1, 2), b"high": (2, 3)
+    }  # fmt: skip
+
+
 def test_a_scheduled_job_takes_its_new_priority_along(any_client: Redis) -> None:
     put(any_client, b"a")
     put(any_client, b"b", delay_ms=50)

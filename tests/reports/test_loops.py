@@ -1,0 +1,133 @@
+"""The loops as Redis shows them: how late each is, who runs it, and which jobs it takes next."""
+
+from __future__ import annotations
+
+import pytest
+from redis import Redis
+from shell import shell
+
+from rqtui.client.native_keys import keys
+from rqtui.client.queue import Queue
+from rqtui.connection.connect import connect
+from rqtui.engine.engine import Engine, with_layouts
+from rqtui.model import Job, Ref, State
+from rqtui.reports import loops
+from rqtui.systems import registry
+
+MAIL, IMAGES = Ref("native", "mail"), Ref("native", "images")
+HOUR_MS = 3_600_000
+SLACK_MS = 600_000  # a busy machine is slow
+
+
+@pytest.fixture
+def engine(client: Redis) -> Engine:
+    return with_layouts(client, [registry.make("native")])
+
+
+def server_ms(client: Redis) -> int:
+    seconds, micros = client.time()
+    return int(seconds) * 1000 + int(micros) // 1000
+
+
+def due(client: Redis, name: str, **due_ms: int) -> None:
+    """Delayed jobs of a queue, each with its due time."""
+    for id, at_ms in due_ms.items():
+        Queue(name, client).put({}, id=id, delay="1d")
+        client.zadd(keys(name)["scheduled"], {id: at_ms})
+
+
+def leased(client: Redis, name: str, **until_ms: int) -> None:
+    """Jobs that a worker holds, each with the end of its lease."""
+    queue = Queue(name, client)
+    for id, at_ms in until_ms.items():
+        queue.put({}, id=id, priority=-9)
+        queue.reserve(1, worker="w1", ttr="1d")
+        client.zadd(keys(name)["reserved"], {id: at_ms})
+
+
+def test_lateness_is_counted_over_the_queues_and_the_next_is_the_first_of_all(client: Redis, engine: Engine) -> None:
+    now_ms = server_ms(client)
+    due(client, "mail", a=now_ms - 2 * HOUR_MS, b=now_ms - HOUR_MS, c=now_ms + HOUR_MS)
+    due(client, "images", d=now_ms - 3 * HOUR_MS)
+    leased(client, "images", e=now_ms + 5 * HOUR_MS, f=now_ms - HOUR_MS)
+    found = loops.report(engine, [MAIL, IMAGES], 10)
+    dispatch, reap = found.loops
+    assert (dispatch.verb, dispatch.late, reap.verb, reap.late) == ("dispatch", 3, "reap", 1)
+    for standing, hours in ((dispatch, -3), (reap, -1)):
+        assert standing.next_ms is not None
+        assert hours * HOUR_MS - SLACK_MS < standing.next_ms <= hours * HOUR_MS
+    assert [each.job.id for each in found.coming] == [b"d", b"a", b"b", b"f", b"c", b"e"]
+    assert [each.verb for each in found.coming] == ["dispatch"] * 3 + ["reap", "dispatch", "reap"]
+    assert [each.in_ms < 0 for each in found.coming] == [True] * 4 + [False] * 2
+    assert [each.job.id for each in loops.report(engine, [MAIL, IMAGES], 2).coming] == [b"d", b"a"]
+
+
+def test_the_instant_at_which_a_job_is_taken_is_that_of_the_job(client: Redis, url: str) -> None:
+    now_ms = server_ms(client)
+    due(client, "mail", a=now_ms - HOUR_MS, c=now_ms + HOUR_MS)
+    leased(client, "mail", e=now_ms + 2 * HOUR_MS)
+    found = shell(url, "loops", "mail", "--json").json
+    at_ms = {each["id"]: each["at_ms"] for each in found["next"]}
+    assert at_ms == {"a": now_ms - HOUR_MS, "c": now_ms + HOUR_MS, "e": now_ms + 2 * HOUR_MS}
+    assert all(each["in_ms"] == each["at_ms"] - found["taken_at_ms"] for each in found["next"])
+    assert now_ms <= found["taken_at_ms"] <= server_ms(client)
+
+
+def test_where_nothing_waits_nothing_is_next(client: Redis, engine: Engine) -> None:
+    Queue("mail", client).put({}, id="ready")
+    found = loops.report(engine, [MAIL], 10)
+    assert [(one.late, one.next_ms, one.elsewhere) for one in found.loops] == [(0, None, 0)] * 2
+    assert found.coming == ()
+
+
+def test_connections_that_run_a_loop_are_counted_by_their_name(client: Redis, engine: Engine, url: str) -> None:
+    with connect(url) as one, connect(url) as two, connect(url) as three:
+        for other, name in ((one, "rqtui-dispatcher"), (two, "rqtui-dispatcher"), (three, "rqtui-reaper")):
+            other.client_setname(name)
+            dispatch, reap = loops.report(engine, [MAIL], 1).loops
+        assert (dispatch.elsewhere, reap.elsewhere) == (2, 1)
+
+
+def test_the_nearest_queues_are_looked_at_and_before_them_those_on_the_screen(client: Redis, engine: Engine) -> None:
+    now_ms = server_ms(client)
+    for number in range(4):
+        due(client, f"q{number}", a=now_ms + (number + 1) * HOUR_MS)
+    due(client, "idle")
+    refs = [Ref("native", f"q{number}") for number in range(4)]
+    list(engine.discover())
+    queues = {Ref(queue.layout, queue.name): queue for queue in engine.snapshot().queues}
+    heads = [ref for ref, place in loops.heads("dispatch", queues, engine.layouts, 2) if place == "scheduled"]
+    assert heads == refs[:2]
+    first = [refs[3], Ref("native", "idle")]
+    heads = [ref for ref, _place in loops.heads("dispatch", queues, engine.layouts, 2, first)]
+    assert heads == [refs[3], *refs[:2]]
+    assert list(loops.heads("reap", queues, engine.layouts, 2)) == []
+
+
+@pytest.mark.parametrize(
+    ("verb", "attempts", "most", "cancelled", "place"),
+    [
+        ("reap", 2, 3, False, "ready"),
+        ("reap", 3, 3, False, "dead"),
+        ("reap", 4, 3, False, "dead"),
+        ("reap", 9, None, False, "ready"),
+        ("reap", 1, 3, True, "dead"),
+        ("dispatch", 3, 3, False, "ready"),
+    ],
+)
+def test_a_job_whose_attempts_are_used_up_becomes_dead_when_its_lease_ends(
+    verb: str, attempts: int, most: int | None, cancelled: bool, place: str
+) -> None:
+    layout = registry.make("native")
+    job = Job(
+        b"a",
+        "mail",
+        "native",
+        "reserved",
+        State.RESERVED,
+        b"a",
+        attempts=attempts,
+        max_attempts=most,
+        cancelled=cancelled,
+    )
+    assert loops.becomes(verb, job, layout) == place

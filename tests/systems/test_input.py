@@ -1,0 +1,126 @@
+"""Bad input at the floor of the scripts of the five systems: one table over all of them, made from their headers.
+
+`rqtui.scripts` refuses most of it before it is sent; so these calls are made with raw strings, as a client in any other
+language would send them. The native scripts have tests of their own in `native/test_input.py`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pytest
+from dispatcher_subject import DISPATCHER
+from families import in_one
+from keyspace import dump
+from orizuru_subject import ORIZURU
+from redis import Redis
+from redis.exceptions import ResponseError
+from redisched_subject import SUBJECTS
+from safe_pop_subject import SAFE_POP
+from subject import Scene, Subject
+from timeout_sets_subject import TIMEOUT_SETS
+
+from rqtui.scripts.script import Script
+
+NO_NUMBERS = ("nan", "inf", "-inf", "1e400", "1.5", "0x10", "abc", " 1", "1 ", "-9" * 9, "9" * 20, "\0", "1e3", "--1")
+FIVE = (DISPATCHER, ORIZURU, SUBJECTS["ms"], SAFE_POP, TIMEOUT_SETS)
+CASES = [pytest.param(subject, name, id=f"{subject.name}/{name}") for subject in FIVE for name in subject.uses]
+ROWS = 1000
+_MOST = re.compile(r"\b1 to (\d+)\b")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A script with arguments that it takes; `run` sends others in their place."""
+
+    client: Redis
+    script: Script
+    keys: Sequence[object]
+    argv: list[object]
+
+    @classmethod
+    def build(cls, subject: Subject, client: Redis, name: str) -> Asked:
+        script, use = subject.scripts[name], subject.uses[name]
+        scene = Scene.build(subject, client, name, [*use.sources, *sorted(script.sources), ""][0])
+        call = scene.world.call(script, scene.request)
+        return cls(client, script, call.keys, [*call.argv])
+
+    def run(self, argv: Sequence[object]) -> object:
+        return self.client.eval(self.script.source, len(self.keys), *self.keys, *argv)  # type: ignore[arg-type]
+
+    def with_value(self, at: int, value: object) -> list[object]:
+        return [*self.argv[:at], value, *self.argv[at + 1 :]]
+
+    @property
+    def scalars(self) -> list[object]:
+        return self.argv[: len(self.script.args)]
+
+    def rows(self, number: int) -> list[object]:
+        """So many times the first row."""
+        width = len(self.script.each)
+        return self.argv[len(self.script.args) :][:width] * number
+
+    def refuses(self, *wrong: Sequence[object]) -> None:
+        """Each is refused in a sentence of the script's own, and nothing is written."""
+        before = dump(self.client)
+        for argv in wrong:
+            try:
+                answer = self.run(argv)
+            except ResponseError as error:
+                assert "user_script" not in str(error), f"{argv!r:.200}: {error}"
+                assert self.script.read_only or "nothing was changed" in str(error), f"{argv!r:.200}: {error}"
+            else:
+                raise AssertionError(f"{argv!r:.200} was taken: {answer!r:.200}")
+            assert dump(self.client) == before, argv
+
+
+@in_one(("subject", "name"), CASES, ids=lambda value: getattr(value, "name", value))
+def test_an_argument_that_is_no_number_is_refused(subject: Subject, name: str, client: Redis) -> None:
+    asked = Asked.build(subject, client, name)
+    for at, arg in enumerate([*asked.script.args, *asked.script.each]):
+        if arg.type == "int":
+            asked.refuses(*(asked.with_value(at, bad) for bad in NO_NUMBERS))
+            if not arg.optional:
+                asked.refuses(asked.with_value(at, ""))
+
+
+@in_one(("subject", "name"), CASES, ids=lambda value: getattr(value, "name", value))
+def test_too_few_arguments_are_refused(subject: Subject, name: str, client: Redis) -> None:
+    asked = Asked.build(subject, client, name)
+    asked.refuses(*(asked.argv[:number] for number in range(len(asked.script.args))))
+
+
+@in_one(("subject", "name"), CASES, ids=lambda value: getattr(value, "name", value))
+def test_a_limit_is_what_the_header_says(subject: Subject, name: str, client: Redis) -> None:
+    asked = Asked.build(subject, client, name)
+    for at, arg in enumerate(asked.script.args):
+        if arg.name == "limit":
+            found = _MOST.search(arg.text)
+            assert found, f"{asked.script.path}: the header does not say how much"
+            most = int(found[1])
+            asked.refuses(*(asked.with_value(at, bad) for bad in (0, -1, most + 1)))
+            asked.run(asked.with_value(at, most))
+            asked = Asked.build(subject, client, name)
+            asked.run(asked.with_value(at, 1))
+
+
+@in_one(("subject", "name"), CASES, ids=lambda value: getattr(value, "name", value))
+def test_a_batch_has_1_to_1000_whole_rows(subject: Subject, name: str, client: Redis) -> None:
+    asked = Asked.build(subject, client, name)
+    if not asked.script.per_row:
+        pytest.skip("it takes no batch")
+    asked.refuses(asked.scalars, asked.scalars + asked.rows(ROWS + 1))
+    if len(asked.script.each) > 1:
+        asked.refuses([*asked.argv, "x"], asked.argv[:-1], asked.scalars + asked.rows(ROWS)[:-1])
+    answers = asked.run(asked.scalars + asked.rows(ROWS))
+    assert isinstance(answers, list) and len(answers) == ROWS
+
+
+@in_one(("subject", "name"), CASES, ids=lambda value: getattr(value, "name", value))
+def test_a_word_that_the_system_has_not_is_refused(subject: Subject, name: str, client: Redis) -> None:
+    asked = Asked.build(subject, client, name)
+    for at, arg in enumerate(asked.script.args):
+        if arg.name in ("place", "unit"):
+            asked.refuses(*(asked.with_value(at, bad) for bad in ("nowhere", "") if bad or not arg.optional))

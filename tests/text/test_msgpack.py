@@ -1,0 +1,47 @@
+"""MessagePack as people read it, and what is taken for it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgpack as packing
+import pytest
+
+from rqtui.errors import UsageError
+from rqtui.text import msgpack
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ({1: "a", -2: "b"}, {"1": "a", "-2": "b"}),
+        ({2.5: 1, True: 2, None: 3}, {"2.5": 1, "True": 2, "None": 3}),
+        ({b"k": 1, b"\xff": 2}, {"k": 1, "base64:/w==": 2}),
+        ([{1: [{2: b"\xff"}]}], [{"1": [{"2": "base64:/w=="}]}]),
+        (list(range(20)), list(range(20))),
+        ({n: n for n in range(20)}, {str(n): n for n in range(20)}),
+        ([], []),
+        ({}, {}),
+        (list(range(70_000)), list(range(70_000))),
+    ],
+)
+def test_a_map_or_an_array_is_shown_as_json_with_text_for_keys(value: Any, shown: Any) -> None:
+    body = packing.packb(value)
+    assert json.loads(msgpack.as_json(body)) == shown
+    assert msgpack.is_packed(body) and not msgpack.is_packed(body + b"x") and not msgpack.is_packed(body[:-1])
+
+
+@pytest.mark.parametrize("value", [1, -1, None, True, 2.5, "text", b"bytes"])
+def test_a_single_value_is_not_shown_as_json(value: Any) -> None:
+    assert msgpack.as_json(packing.packb(value)) == ""
+
+
+def test_what_is_packed_is_a_list_or_an_object_of_json_or_messagepack_itself() -> None:
+    assert packing.unpackb(msgpack.packed(b'{"a": [1]}')) == {"a": [1]}
+    assert packing.unpackb(msgpack.packed(b"[1, 2]")) == [1, 2]
+    for body in (packing.packb({1: 2}), packing.packb([1]), packing.packb("text"), b"\x80"):
+        assert msgpack.packed(body) == body
+    for bad in (b"", b"1", b"text", b'"text"', b"\x7f", b"[1", b"[1e999999, 18446744073709551616]", b"\xc1"):
+        with pytest.raises(UsageError, match="MessagePack"):
+            msgpack.packed(bad)
