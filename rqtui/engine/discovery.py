@@ -113,7 +113,7 @@ class Discovery:
     def _tell_unseen(self, error: Denied) -> None:
         """Names of systems that were asked for may stand in no list but the keyspace, and that may not be looked at."""
         for layout in self.layouts.values():
-            if layout.is_asked and layout.patterns:
+            if layout.is_asked and layout.patterns and not layout.names_key:
                 self.problems[layout.name] = _not_looked_for(layout, error)
 
     def _walk_one(self, server: Any, counted: Sequence[str], counts: list[int]) -> Iterator[list[Ref]]:

@@ -299,6 +299,7 @@ class Ids(NamedTuple):
 
 _NO_IDS = Ids()
 _LEAST_TAIL, _MOST_TAIL = 7, 15
+_SHORT_ID = 12  # cells; ids of no more are whole, whatever they share
 
 
 def choose_ids(ids: Sequence[bytes], before: Ids = _NO_IDS) -> Ids:
@@ -312,8 +313,10 @@ def choose_ids(ids: Sequence[bytes], before: Ids = _NO_IDS) -> Ids:
         )
         return Ids(tail, "", tail)
     begins = _BEGINNING.match(commonprefix(shown)) if len(shown) > 1 else None
-    beginning = begins[0] if begins and len(begins[0]) > 3 and begins[0] not in shown else ""
-    return Ids(max(cell_len(text) for text in shown) - len(beginning), beginning)
+    longest = max(cell_len(text) for text in shown)
+    is_worth_it = begins and len(begins[0]) > 3 and begins[0] not in shown and longest > _SHORT_ID
+    beginning = begins[0] if begins and is_worth_it else ""
+    return Ids(longest - len(beginning), beginning)
 
 
 def _still_shortens(before: Ids, shown: Sequence[str]) -> bool:

@@ -24,7 +24,6 @@ from textual.dom import DOMNode
 from textual.filter import LineFilter
 from textual.screen import Screen
 from textual.timer import Timer
-from textual.widgets import Input, TextArea
 
 from rqtui.config.settings import INTERVAL_S, Settings
 from rqtui.model import Finding, Job, Ref
@@ -482,7 +481,7 @@ class Cockpit(App[None]):
 
     def action_leave(self) -> None:
         """Ctrl+C: copies what is selected in a field; else says how to leave, and the second time leaves at once."""
-        if isinstance(self.focused, Input | TextArea) and self.focused.selected_text:
+        if getattr(self.focused, "selected_text", ""):
             raise SkipAction
         now_s = time.monotonic()
         if now_s - self._left_s <= TWICE_S:

@@ -261,7 +261,7 @@ def test_no_command_writes_but_through_output() -> None:
             called = ast.unparse(node.func)
             is_ours = called in ("act_result.write", "output.write")
             writes = called == "print" or not is_ours and called.endswith((".write", ".writelines", ".echo"))
-            if writes and not ast.unparse(node).startswith("print(f'rqtui {__version__}')"):
+            if writes and not ast.unparse(node).startswith("print(f'rqtui {__version__}'"):
                 found.append(f"{path.name}:{node.lineno}: {ast.unparse(node)}")
     assert [each for each in found if not each.startswith("metrics_server.py")] == []
 

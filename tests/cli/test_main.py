@@ -641,7 +641,7 @@ def test_health_tells_the_worst_by_its_exit_code(client: Redis, url: str, settin
     assert (ran.code, ran.json["severity"]) == (1, "warning")
     assert ran.json["findings"][0]["remedy"] == "rqtui act resume mail"
     away = shell(NOWHERE, "health", "--json")
-    assert (away.code, away.json) == (3, {"severity": "unknown", "findings": []})
+    assert (away.code, away.json) == (3, {"severity": "unknown", "findings": [], "unknown": []})
 
 
 def test_a_queue_that_nobody_has_seen_is_said_to_be_unknown(client: Redis, url: str) -> None:

@@ -263,7 +263,7 @@ def test_lists_of_somebody_unknown_are_found_by_the_walk_and_named(any_client: R
     assert engine_on(any_client).snapshot().queues[0].workers is None  # nobody beats: who lives is not known
     worker.stop()  # takes the name away, not the lists
     any_client.lpush(original.key("gone: and away", "unacked"), *bodies(2, 3))
-    held, rejected = findings(any_client, "unknown-consumer")
+    held, rejected = sorted(findings(any_client, "unknown-consumer"), key=lambda found: found.text)
     assert "gone: and away, not registered, holds 1 in orizuru:consumers:gone: and away:processing" in held.text
     assert "gone: and away, not registered, holds 2 in orizuru:consumers:gone: and away:unacked" in rejected.text
     assert "act release orizuru:jobs" in held.remedy and "act requeue orizuru:jobs" in rejected.remedy

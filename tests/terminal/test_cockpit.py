@@ -340,6 +340,8 @@ def test_the_operations_are_written_into_files(opened: Opened, tmp_path: Path) -
     it.keys("o")
     it.until("pause", "mail")
     it.keys("s")
+    it.until("why, in a few words")
+    it.keys("Enter")
     it.until("Written: rqtui-operations-")
     pages = {each.suffix: each.read_text() for each in folder.iterdir()}
     assert "pause" in pages[".md"]

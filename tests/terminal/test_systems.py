@@ -84,6 +84,8 @@ def test_dispatcher(small: Terminal, url: str, client: Redis) -> None:  # noqa: 
     client.rpush(ready, b"one", b"two")
     hand = Hand(small, url, "dispatcher", ready)
     hand.presses("Enter")
+    hand.sees("views")  # the board opened, on the place where most jobs are
+    hand.presses("2")
     hand.sees("1 delayed 3", "2 ready 2", "■ off", " one ")
     hand.lacks("ALKEP")
     hand.acts("D y", lambda: client.lrange(ready, 0, -1) == [b"two"], "2 ready 1")
@@ -93,7 +95,7 @@ def test_dispatcher(small: Terminal, url: str, client: Redis) -> None:  # noqa: 
     hand.presses("1")
     hand.sees("later-1", "due in")
     hand.acts("R", lambda: client.lrange(ready, -1, -1) == [b"later-1"], "1 delayed 3", "2 ready 3")
-    hand.acts('j T "5h Enter', lambda: (client.zscore(delayed, b"later-2") or 0) > now_s + 4 * 3600, "4h59")
+    hand.acts('T "5h Enter', lambda: (client.zscore(delayed, b"later-2") or 0) > now_s + 4 * 3600, "4h59")
     hand.presses("g")
     hand.acts("D y", lambda: client.zcard(delayed) == 2, "1 delayed 2")
     assert client.zscore(delayed, b"later-3") is None
@@ -131,6 +133,8 @@ def test_redisched(small: Terminal, url: str, client: Redis) -> None:  # noqa: F
     assert [topic.reserve(600_000 + number) for number in range(3)] == [(b"a%d" % n, b'{"n": 2}') for n in (1, 2, 3)]
     hand = Hand(small, url, "redisched", "help")
     hand.presses("Enter")
+    hand.sees("views")  # the board opened, on the place where most jobs are
+    hand.presses("2")
     hand.sees("1 queued 3", "2 due 2", "3 reserved 3", "4 expired ·", "d1")
     hand.lacks("KP")
     hand.acts("D y", lambda: not client.hexists("__REDIS_SCHED_JOBS__help", "d1"), "2 due 1")
@@ -141,14 +145,14 @@ def test_redisched(small: Terminal, url: str, client: Redis) -> None:  # noqa: F
     hand.presses("1")
     hand.sees("l1", "59m")
     hand.acts("R", lambda: (client.zscore(queued, "l1") or 9e99) <= time.time() * 1000, "1 queued 2", "2 due 3")
-    hand.acts('j T "5h Enter', lambda: (client.zscore(queued, "l2") or 0) > (time.time() + 4 * 3600) * 1000, "4h59")
+    hand.acts('T "5h Enter', lambda: (client.zscore(queued, "l2") or 0) > (time.time() + 4 * 3600) * 1000, "4h59")
     hand.presses("3")
     hand.sees("a1", "A ack")
     hand.acts("A y", lambda: not client.hexists("__REDIS_SCHED_JOBS__help", "a1"), "3 reserved 2")
     hand.acts(
-        "j L y", lambda: client.zscore(queued, "a2") and not client.zscore(reserved, "a2"), "3 reserved 1", "2 due 4"
+        "L y", lambda: client.zscore(queued, "a2") and not client.zscore(reserved, "a2"), "3 reserved 1", "2 due 4"
     )
-    hand.acts('j E "2h Enter', lambda: (client.zscore(reserved, "a3") or 0) > time.time() * 1000 + HOUR_MS, "1h59")
+    hand.acts('E "2h Enter', lambda: (client.zscore(reserved, "a3") or 0) > time.time() * 1000 + HOUR_MS, "1h59")
     hand.acts(",", lambda: True, "redisched needs no dispatcher")
 
     # Its reaper: off, a step, on, off.
@@ -167,7 +171,7 @@ def test_redisched(small: Terminal, url: str, client: Redis) -> None:  # noqa: F
     topic.reserve(-9000)
     hand.sees("4 expired 1")
     hand.leaves(lambda: client.zcard(reserved) == 1)
-    hand.acts("j D y", lambda: client.zcard(reserved) == 0, "4 expired ·")
+    hand.acts("D y", lambda: client.zcard(reserved) == 0, "4 expired ·")
     hand.presses("w")
     hand.sees("keeps no names of workers")
     hand.presses("Escape")
@@ -190,6 +194,8 @@ def test_timeout_sets(small: Terminal, url: str, client: Redis) -> None:  # noqa
     client.sadd(done, 21)
     hand = Hand(small, url, "timeout_sets", todo)
     hand.presses("Enter")
+    hand.sees("views")  # the board opened, on the place where most jobs are
+    hand.presses("1")
     hand.sees("1 todos 2", "2 in_progress 4", "3 done 1", "11", "12")
     hand.lacks("KTP")
     hand.acts("D y", lambda: client.scard(todo) == 1, "1 todos 1")
@@ -197,10 +203,10 @@ def test_timeout_sets(small: Terminal, url: str, client: Redis) -> None:  # noqa
     hand.presses("2")
     hand.sees("A ack", "left", "9m5")
     hand.acts("A y", lambda: (client.scard(running), client.scard(done)) == (3, 2), "2 in_progress 3", "3 done 2")
-    hand.acts("j L y", lambda: (client.scard(running), client.scard(todo)) == (2, 3), "1 todos 3", "2 in_progress 2")
+    hand.acts("L y", lambda: (client.scard(running), client.scard(todo)) == (2, 3), "1 todos 3", "2 in_progress 2")
     assert sum(client.exists(f"{item}-lock") for item in (1, 2, 3, 4)) == 2
     locks = [f"{item.decode()}-lock" for item in client.smembers(running)]
-    hand.acts('j E "2h Enter', lambda: any(client.pttl(lock) > HOUR_MS for lock in locks), "1h59")
+    hand.acts('E "2h Enter', lambda: any(client.pttl(lock) > HOUR_MS for lock in locks), "1h59")
     hand.presses("3")
     hand.sees("R requeue")
     hand.acts("R", lambda: (client.scard(done), client.scard(todo)) == (1, 4), "3 done 1", "1 todos 4")
@@ -220,7 +226,7 @@ def test_timeout_sets(small: Terminal, url: str, client: Redis) -> None:  # noqa
     hand.acts(".", lambda: True, "reaper of this screen is off for")
     client.smove(todo, running, 42)
     hand.leaves(lambda: client.sismember(running, 42))
-    hand.acts("j D y", lambda: client.scard(running) == 0, "2 in_progress ·", "1 todos 5")
+    hand.acts("D y", lambda: client.scard(running) == 0, "2 in_progress ·", "1 todos 5")
 
     # Workers of its own, beside it.
     timeout_sets.Worker(client, work=lambda _item: hand.sees("2 in_progress 1", "1 todos 4") and None).step()
@@ -242,20 +248,22 @@ def test_orizuru(small: Terminal, url: str, client: Redis) -> None:  # noqa: F81
     last.reject()
     hand = Hand(small, url, "orizuru:source=jobs", "jobs")
     hand.presses("Enter")
-    hand.sees("1 source 4", "2 processing 4", "3 unacked 1", '[ 5, "job-5" ]')
+    hand.sees("views")  # the board opened, on the place where most jobs are
+    hand.presses("1")
+    hand.sees("1 source 4", "2 processing 4", "3 unacked 1", "job-5")
     hand.lacks("TEP")
     hand.acts("D y", lambda: bodies[5] not in client.lrange("jobs", 0, -1), "1 source 3")
     new = orizuru.encode(7, "new")
     hand.acts('N "[7,"new"] Tab Enter', lambda: client.lindex("jobs", 0) == new, "1 source 4")
     hand.presses("2")
-    hand.sees("w1", "worker", "K reject", '"job-0"')
+    hand.sees("w1", "worker", "K reject", "job-0")
     hand.acts("A y", lambda: bodies[0] not in client.lrange(holding, 0, -1), "2 processing 3")
-    hand.acts("j L y", lambda: client.lindex("jobs", -1) == bodies[1], "2 processing 2", "1 source 5")
-    hand.acts("j K y", lambda: client.lindex(rejected, 0) == bodies[2], "2 processing 1", "3 unacked 2")
+    hand.acts("L y", lambda: client.lindex("jobs", -1) == bodies[1], "2 processing 2", "1 source 5")
+    hand.acts("K y", lambda: client.lindex(rejected, 0) == bodies[2], "2 processing 1", "3 unacked 2")
     hand.presses("3")
-    hand.sees('"job-4"', "w1", "R requeue")
+    hand.sees("job-4", "w1", "R requeue")
     hand.acts("R", lambda: bodies[4] in client.lrange("jobs", 0, -1), "3 unacked 1", "1 source 6")
-    hand.acts("j D y", lambda: client.llen(rejected) == 0, "3 unacked ·")
+    hand.acts("D y", lambda: client.llen(rejected) == 0, "3 unacked ·")
     hand.acts("j", lambda: True, "no job is in unacked")
     hand.presses("w")
     hand.sees("w1", "running")
@@ -308,6 +316,8 @@ def test_safe_pop(small: Terminal, url: str, client: Redis) -> None:  # noqa: F8
 
     hand = Hand(small, url, "safe_pop:queue=q,timeout_s=600", "q")
     hand.presses("Enter")
+    hand.sees("views")  # the board opened, on the place where most jobs are
+    hand.presses("1")
     hand.sees("1 ready 2", "2 in_progress 3", "3 expired ·", "f1")
     hand.lacks("KRTP")
     hand.acts("D y", lambda: not entries("f1") and not client.exists("q:data:f1"), "1 ready 1")
@@ -316,9 +326,9 @@ def test_safe_pop(small: Terminal, url: str, client: Redis) -> None:  # noqa: F8
     hand.presses("2")
     hand.sees("lease", "A ack", "a1")
     hand.acts("A y", lambda: not entries("a1") and not client.exists("q:data:a1"), "2 in_progress 2")
-    hand.acts("j L y", lambda: entries("a2") == [b"a2"], "2 in_progress 1", "1 ready 3")
+    hand.acts("L y", lambda: entries("a2") == [b"a2"], "2 in_progress 1", "1 ready 3")
     before = entries("a3")
-    hand.acts('j E "2h Enter', lambda: entries("a3") not in ([], before), "1h59")
+    hand.acts('E "2h Enter', lambda: entries("a3") not in ([], before), "1h59")
 
     # Its reaper, which the original leaves to whoever pops: off, a step, on, off.
     client.lrem("q", 1, entries("a3")[0])
@@ -336,7 +346,7 @@ def test_safe_pop(small: Terminal, url: str, client: Redis) -> None:  # noqa: F8
     client.rpush("q", b"late|%d" % (time.time() - 700))
     hand.sees("3 expired 1")
     hand.leaves(lambda: entries("late") not in ([], [b"late"]))
-    hand.acts("j D y", lambda: not entries("late"), "3 expired ·")
+    hand.acts("D y", lambda: not entries("late"), "3 expired ·")
 
     # A worker of its own, beside it: what it has finished is marked, and its entry stands until somebody pops it.
     own = safe_pop.Worker(client, "q", lambda _id, _body: hand.sees("2 in_progress 1", "1 ready 3") and None, block_s=0)

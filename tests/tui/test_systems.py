@@ -356,7 +356,7 @@ async def test_of_two_places_in_one_key_a_whole_one_leaves_the_other(url: str, c
     async with screen(url, layouts=("safe_pop:queue=q,timeout_s=600",)) as it:
         await opened(it, "safe_pop:q")
         await it.until_shown("1 ready 700", "2 in_progress 7", "3 expired 1")
-        await it.press("asterisk", "D", "y")
+        await it.press("1", "asterisk", "D", "y")
         await it.until(lambda: client.llen("q") == 8, "the ready ones are gone", timeout_s=20)
         assert all(b"|" in entry for entry in client.lrange("q", 0, -1))
         await it.press("2", "asterisk", "L")

@@ -28,6 +28,7 @@ _ALIKE = {"job": "job", "tried": "attempts"}  # columns that give their room awa
 _WIDE = ("job", "error", "body", "worker", "owner")  # columns that take what room there is
 _SHORT_ID = "…id"  # the title of ids without what they share
 _NAME_CELLS = 10  # of the name of a job, where it is narrow
+_PROBLEM_CELLS = 28  # of what is wrong with a job: it says more than the bytes beside it
 _LABEL_CELLS, _FIELD_CELLS = 12, 12  # of a field: that its name is worth, and that are enough where it is narrow
 _WHEN = {
     State.SCHEDULED: "due in",
@@ -71,7 +72,7 @@ def wanted(settings: Mapping[str, Sequence[str]], state: State) -> tuple[tuple[s
 class Choice(NamedTuple):
     """What was chosen for a place from a page of its jobs: `told` are the names of columns that have something in
     them; `alike` are (name of a column, what every job has there), said once in the frame instead of in each row;
-    `name_cells` is what the longest name of a job needs.
+    `name_cells` is what the longest name of a job needs, or what is wrong with one where `has_problem`.
     """
 
     told: frozenset[str] = _USUAL
@@ -79,6 +80,7 @@ class Choice(NamedTuple):
     ids: preview.Ids = preview.Ids()
     alike: tuple[tuple[str, str], ...] = ()
     name_cells: int = 24
+    has_problem: bool = False
 
     @property
     def same(self) -> tuple[tuple[str, str], ...]:
@@ -106,14 +108,14 @@ def choose(before: Choice, jobs: Sequence[Job], now_ms: int) -> Choice:
         alike = {}
     longest = max(formats.cell_len(job.problem or safe(job.name)) for job in jobs)
     cells = max(longest, 4, 0 if is_anew else before.name_cells)
-    return Choice(told - alike.keys(), made, ids, tuple(alike.items()), cells)
+    return Choice(told - alike.keys(), made, ids, tuple(alike.items()), cells, any(job.problem for job in jobs))
 
 
 def _alike(jobs: Sequence[Job]) -> dict[str, str]:
     """What stands in a column of all these jobs."""
     if any(job.problem for job in jobs):
         return {}
-    found = {"job": {safe(job.name) for job in jobs}, "tried": {_tries(job) for job in jobs}}
+    found = {"job": {_shown_name(job) for job in jobs}, "tried": {_tries(job) for job in jobs}}
     return {name: text for name, texts in found.items() if len(texts) == 1 and (text := texts.pop())}
 
 
@@ -187,7 +189,8 @@ def _columns_of(name: str, state: State, choice: Choice) -> list[Column]:
         return [Column(name, safe(name.rpartition(".")[2]), 8, weight=2, drop=3)]
     known = _KNOWN[name]
     if name == "job":
-        return [known._replace(width=min(_NAME_CELLS, choice.name_cells), most=choice.name_cells)]
+        least = _PROBLEM_CELLS if choice.has_problem else _NAME_CELLS
+        return [known._replace(width=min(least, choice.name_cells), most=choice.name_cells)]
     if name != "time":
         return [known]
     narrow = state is State.RESERVED  # the bar of its lease stands beside it
@@ -258,7 +261,12 @@ def _name(job: Job, _now_ms: int) -> Cell:
     """Its kind, or what is wrong with its record."""
     if job.problem:
         return Piece(job.problem, "state-dead")
-    return safe(job.name) if job.name else Piece(formats.ZERO, "muted")
+    return _shown_name(job) if job.name else Piece(formats.ZERO, "muted")
+
+
+def _shown_name(job: Job) -> str:
+    """The kind of a job, with what a careless producer put into it masked."""
+    return preview.shown_value(job.name)
 
 
 def _head(job: Job) -> bytes:

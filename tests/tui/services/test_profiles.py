@@ -14,6 +14,7 @@ from rqtui.config.settings import Settings
 from rqtui.engine.ticker import Lost, Refreshed
 from rqtui.errors import UsageError
 from rqtui.model import Focus
+from rqtui.operations.journal import Circumstances
 from rqtui.operations.rate_limit import Brake
 from rqtui.tui.screens.overview import Overview
 from rqtui.tui.services.profiles import openable
@@ -159,7 +160,7 @@ async def test_a_switch_asks_first_while_a_change_of_many_jobs_runs(url: str, cl
     config = written(tmp_path, f'[profiles.other]\nurl = "{url}/1"\n')
     async with screen(Settings(url, config=config)) as it:
         await it.until_shown("mail")
-        it.app.changes.drips.start("requeue", [(seeded.ref, seeded.jobs("dead"))], {}, Brake(2.0))
+        it.app.changes.drips.start("requeue", [(seeded.ref, seeded.jobs("dead"))], {}, Brake(2.0), "", Circumstances())
         await it.until_shown("of 40 · 2/s", "Esc stops")
         it.app.profiles.go_to_profile("other")
         await it.until_shown("Leave this Redis", "would stop here")
