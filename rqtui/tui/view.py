@@ -139,6 +139,9 @@ class View(Screen[None]):
     def dim(self, is_dim: bool) -> None:
         """The connection is lost, or back."""
 
+    def acts(self) -> None:
+        """A verb on jobs is sent: what is under the cursor was meant."""
+
     def acted(self, ids: Collection[bytes]) -> None:
         """Some jobs were acted on."""
 

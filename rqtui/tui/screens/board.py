@@ -318,6 +318,10 @@ class Board(View):
             pane.dimmed = is_dim
         self.query_one("#detail").set_class(is_dim, "-dimmed")
 
+    def acts(self) -> None:
+        """The cursor stays where it was when the key was pressed."""
+        self.pane().stay()
+
     def acted(self, ids: Collection[bytes]) -> None:
         """Takes the marks off jobs that were acted on; all that was found is looked for again."""
         pane = self.pane()

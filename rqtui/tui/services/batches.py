@@ -70,6 +70,9 @@ class Batches:
             request.batch.open += 1
             request.batch.queues.append(request.ref)
             request.batch.tally.began_s = request.batch.tally.began_s or time.monotonic()
+        if any(request.jobs or request.place for request in requests):
+            for view in self._navigation.drawn():
+                view.acts()
         for request in requests:
             self._journal.coming(request.name, request.ref, request.batch.how)
             self._post(request)

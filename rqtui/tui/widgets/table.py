@@ -399,9 +399,12 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
         self._range_from = None
         self.say_marks()
 
+    def stay(self) -> None:
+        """What is under the cursor was chosen: it stays there until somebody moves the cursor."""
+        self._is_touched = True
+
     def unmark(self, ids: Iterable[Id]) -> None:
         """Take the marks off these (they have been acted on)."""
-        self._is_touched = True  # what was acted on stays under the cursor until somebody moves it
         for each in ids:
             self._marks.pop(each, None)
         self.say_marks()
