@@ -32,7 +32,7 @@ def test_every_command_of_the_tour_is_one() -> None:
 @pytest.mark.slow
 @on_screen
 async def test_the_tour_can_be_followed_key_by_key() -> None:
-    with embedded("auto") as server, make_run(scenario("poison"), server.url, 1, server.pid) as play:
+    with embedded("auto") as server, make_run(scenario("incident"), server.url, 1, server.pid) as play:
         app = Cockpit(Settings(server.url, ("native",)), play, open_queue="orders", interval_s=0.25)
         async with app.run_test(size=(80, 24), notifications=True) as pilot:
             it = Screen(app, pilot)

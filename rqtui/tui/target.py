@@ -22,6 +22,7 @@ class Target:
     queue: Queue | None = None
     state: State | None = None  # of the place
     workers: tuple[str, ...] = ()  # for the verbs of workers
+    holder: str = ""  # the worker whose jobs they are, where it was chosen and not they
     filter: str = ""  # the expression, where `jobs` are all that it was found to let through
     looked: int = 0  # of a long place: how many were looked at for that, where it was not looked through; 0: all were
 

@@ -261,7 +261,8 @@ class Workers(View):
         """A verb on jobs is about those that the worker holds, and not about the worker."""
         if verb.scope != "job":
             return False
-        self.host.begin(verb, replace(self.target(), workers=()))
+        seat = self.seat()
+        self.host.begin(verb, replace(self.target(), workers=(), holder=seat.name if seat else ""))
         return True
 
     def scope(self) -> tuple[Ref, ...]:

@@ -208,7 +208,10 @@ def _chosen(choice: Choice) -> str:
     if choice.place:
         return f"all of {choice.place}"
     where = f" of {choice.target.place}" if choice.target.place else ""
-    return f"{choice.about}{where}" if choice.about else f"{formats.numbered(choice.total, 'job')}{where}, marked"
+    jobs = formats.numbered(choice.total, "job")
+    if choice.target.holder:
+        return f"{jobs} of {choice.target.holder}"
+    return f"{choice.about}{where}" if choice.about else f"{jobs}{where}, marked"
 
 
 def _rate(brake: Brake | None) -> str:
@@ -229,8 +232,8 @@ def _title(choice: Choice) -> str:
         return f"{asked}: {number} of {len(choice.refs)} queues"
     if choice.about:
         return f"{asked}: {number} that match" + ("es" if choice.total == 1 else "")
-    if len(choice.target.workers) == 1:
-        return f"{asked}: {number} of {formats.elide_middle(choice.target.workers[0], 32)}"
+    if choice.target.holder:
+        return f"{asked}: {number} of {formats.elide_middle(choice.target.holder, 32)}"
     return f"{asked}: {number}" if choice.total == 1 else f"{asked}: {number} that are marked"
 
 

@@ -41,6 +41,8 @@ def what(target: Target, total: int) -> str:
         return one if len(target.workers) == 1 else f"{len(target.workers)} workers"
     if len(target.jobs) == 1:
         return formats.elide_middle(safe(target.jobs[0].id), 40)
+    if target.holder:
+        return f"{jobs(len(target.jobs))} of {formats.elide_middle(safe(target.holder), 32)}"
     return f"{len(target.jobs)} marked jobs"
 
 

@@ -1,0 +1,97 @@
+"""The incident of the demo of that name, mended by a person who knows the keys from the screen alone, at 80×24.
+
+From the alarm to the report: three causes with 5 000 dead jobs, 20 000 that wait, 200 jobs in the hands of silent
+workers. The keys are counted; each step waits for what tells a person to press the next one.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from redis import Redis
+from screens import NARROW, Screen, on_screen
+
+from rqtui.config.settings import Settings
+from rqtui.connection.embedded import embedded
+from rqtui.scenarios import make_run, scenario
+from rqtui.tui.app import Cockpit
+from rqtui.tui.screens.errors import Errors
+
+MOST = 25  # keys
+DEAD, HELD = "rqtui:{orders}:dead", "rqtui:{orders}:reserved"
+
+
+@pytest.mark.slow
+@on_screen
+async def test_from_the_alarm_to_the_report_in_25_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    pressed: list[str] = []
+    with (
+        embedded("auto") as server,
+        make_run(scenario("incident"), server.url, 1, server.pid) as play,
+        Redis.from_url(server.url) as client,
+    ):
+        app = Cockpit(Settings(server.url, ("native",)), play, interval_s=0.25)
+        async with app.run_test(size=NARROW, notifications=True) as pilot:
+            it = Screen(app, pilot)
+
+            async def press(*keys: str) -> None:
+                pressed.extend(keys)
+                await it.press(*keys)
+
+            # The alarm: the worst queue stands first, under the cursor, and says what is wrong.
+            await it.until_shown("orders", "5 000", "; views")
+            assert client.zcard(DEAD) >= 5_000
+
+            # The causes: three, with the line of code that each comes from.
+            await press("enter", "e")
+            await it.until_shown("CardDeclined", "TimeoutError", "IntegrityError", "charge.py:88", "2 500")
+
+            # The jobs of the silent workers go back; the workers in trouble stand first.
+            await press("w")
+            await it.until_shown("orders-eu-7", "orders-eu-9", "silent 2 with 200 jobs")
+            for number in range(2):
+                await press("g", "L")
+                await it.until_shown("Release: 100 jobs of orders-eu-")
+                await press("y")
+                await it.until_told("100 released" if number == 0 else "released")
+                await it.until(lambda left=1 - number: silent(client) == left, "the leases of a silent worker are over")
+
+            # Somebody deploys the fix; then what died of each cause runs again.
+            await press("underscore")
+            await it.until(lambda: play.status().is_fixed, "the code is fixed")
+            await press("e")
+            for cause, left in (("CardDeclined", 2_500), ("TimeoutError", 1_200), ("IntegrityError", 0)):
+                await it.until(lambda cause=cause: cause in largest(app), f"{cause} is the largest")
+                await press("g", "R")
+                await it.until_shown("dry run", "y requeue")
+                await press("y")
+                await it.until(lambda left=left: client.zcard(DEAD) <= left + 100, f"{left} are dead")
+            assert client.zcard(DEAD) < 100
+
+            # What happened, for those who were not there.
+            await press("o")
+            await it.until_shown("requeue", "release")
+            await press("s")
+            await it.until_shown("why, in a few words")
+            await press("enter")
+            await it.until_told("Written: rqtui-operations-")
+    assert len(pressed) <= MOST, pressed
+    (page,) = tmp_path.glob("*.md")
+    told = page.read_text()
+    assert told.count("| requeue |") == 3 and told.count("| release |") == 2
+    assert "5 000 dead" in told and "failed per minute" in told
+
+
+def largest(app: Cockpit) -> str:
+    """The dead group in the first row."""
+    view = app.navigation.view
+    groups = view.fitting() if isinstance(view, Errors) else []
+    return groups[0].message if groups and groups[0].dead else ""
+
+
+def silent(client: Redis) -> int:
+    """How many of the silent workers hold jobs."""
+    lines = client.hmget("rqtui:{orders}:attempts", client.zrange(HELD, 0, -1)) if client.zcard(HELD) else []
+    return len({line.rsplit(b" ", 1)[-1] for line in lines if line and line.endswith((b"orders-eu-7", b"orders-eu-9"))})
