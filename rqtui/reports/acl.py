@@ -26,13 +26,13 @@ _CALLED = re.compile(r"(?:redis\.p?call|\bnote|pcall)\(\s*'([A-Za-z]+)'")
 # Those that a script names without calling them there: `local command = … 'ZRANGE'`, `x and 'ZSCAN' or 'HSCAN'`.
 _NAMED = re.compile(r"'(ZRANGE|ZREVRANGE|ZRANGEBYSCORE|LRANGE|ZSCAN|HSCAN|SSCAN|LPUSH|RPUSH|LPOP|RPOP)'")
 _SENT = {  # by the client itself, outside of scripts; HELLO and AUTH no ACL can refuse
-    "viewer": ("ping", "time", "info", "client|setname", "exists", "type", "sscan"),
+    "viewer": ("time", "info", "client|setname", "exists", "type", "sscan"),
     "worker": (
         "time", "info", "client|setname", "client|id", "client|unblock", "exists", "type", "sscan",
         "sadd", "bzpopmin", "zadd",
     ),
     "operator": (
-        "ping", "time", "info", "client|setname", "exists", "type", "sscan", "sadd", "srem",
+        "time", "info", "client|setname", "exists", "type", "sscan", "sadd", "srem",
     ),
 }  # fmt: skip
 _ABOUT_NODES = ("cluster|slots",)  # where each queue is

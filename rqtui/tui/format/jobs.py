@@ -49,7 +49,7 @@ def properties(job: Job, now_ms: int, tells: frozenset[str]) -> Content:
         (has_record or left_ms(job, now_ms) is not None, *_time_line(job, now_ms)),
         (has_record or job.attempts, "attempts", tried),
         (has_record or job.priority, "priority", str(job.priority)),
-        (has_record or job.ttr_ms, "lease", formats.age(job.ttr_ms) if job.ttr_ms else "the queue's"),
+        (has_record or job.ttr_ms, "lease", formats.age(job.ttr_ms) if job.ttr_ms else "as usual in this queue"),
         (has_record or job.worker, "worker", safe(job.worker) or formats.ZERO),
         (True, "body", formats.size(job.body_bytes)),
     ]
