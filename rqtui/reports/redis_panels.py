@@ -150,11 +150,16 @@ def _commands(commands: Sequence[Command]) -> tuple[Line, ...]:
                 Piece(formats.fit(safe(command.name), LABEL + 2)),
                 Piece(formats.fit(f"{command.micros / total:.0%}", 4, "right"), "strong"),
                 Piece(formats.fit(formats.short_count(command.calls), 8, "right"), "muted"),
-                Piece(formats.fit(f"{each:.1f} µs", 10, "right"), "muted"),
+                Piece(formats.fit(_span(each), 10, "right"), "muted"),
                 Piece(failed, "state-reserved"),
             )
         )
     return tuple(lines)
+
+
+def _span(micros: float) -> str:
+    """How long a call takes: `3.1 µs`, `12 ms`, `14s`."""
+    return f"{micros:.1f} µs" if micros < 1_000 else formats.duration(micros / 1_000)
 
 
 def _keyspace(report: Report) -> tuple[Line, ...]:

@@ -220,9 +220,9 @@ def sparkline(values: Sequence[float], width: int | None = None, ascii_only: boo
 
 
 def lease_bar(left_ms: float, lease_ms: float, width: int = 4, ascii_only: bool = False) -> tuple[str, str]:
-    """(what is left, what is used) of a lease, together `width` cells; late, it is full again, to be coloured red."""
+    """(what is left, what is used) of a lease, together `width` cells; late, it is full behind a sign of its own."""
     if left_ms <= 0:
-        return ("=" if ascii_only else _LINE) * width, ""
+        return "!" + ("=" if ascii_only else _LINE) * (width - 1), ""
     share = min(1.0, left_ms / lease_ms) if lease_ms > 0 else 1.0
     if ascii_only:
         full = max(1, round(share * width))

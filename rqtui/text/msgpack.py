@@ -66,7 +66,10 @@ def beginning(head: bytes) -> object:
         pass
     except _UNREADABLE:
         return None
-    return _named(dict(members) if is_map else [value for _at, value in members])
+    try:
+        return _named(dict(members) if is_map else [value for _at, value in members])
+    except TypeError:  # a key that is a list: no map that anybody reads
+        return None
 
 
 def _named(value: object) -> object:

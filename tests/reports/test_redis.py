@@ -14,7 +14,7 @@ from shell import shell
 from rqtui.client.queue import Queue
 from rqtui.connection.connect import connect
 from rqtui.connection.embedded import EmbeddedServer
-from rqtui.reports import redis
+from rqtui.reports import redis, redis_panels
 from rqtui.reports.redis import Slow
 from rqtui.reports.redis_panels import Panel, panels
 from rqtui.scripts import script as scripts
@@ -171,3 +171,8 @@ def test_the_document_holds_what_the_view_shows(client: Redis, url: str) -> None
 def test_the_password_of_the_url_is_masked(poor: str) -> None:
     ran = shell(poor, "redis", "--json")
     assert "pw@" not in ran.out and ran.json["server"]["url"].startswith("redis://poor:***@")
+
+
+def test_a_call_is_as_long_as_it_is_in_a_unit_that_has_room() -> None:
+    spans = (0.4, 999.9, 1_000.0, 14_211_428.6)
+    assert [redis_panels._span(micros) for micros in spans] == ["0.4 µs", "999.9 µs", "1 ms", "14s"]

@@ -50,11 +50,11 @@ def test_workers_stand_as_their_beats_and_leases_tell(client: Redis, engine: Eng
     assert [(seat.name, seat.standing.value, [job.id for job in seat.jobs]) for seat in seats] == [
         ("late", "late", [b"j0"]),
         ("gone", "gone", []),
+        ("unseen", "no beat", [b"j2"]),
         ("busy", "running", [b"j1"]),
         ("idle", "idle", []),
         ("q", "quiet asked", []),
         ("s", "stop asked", []),
-        ("unseen", "no beat", [b"j2"]),
     ]
     assert not problems
 

@@ -82,7 +82,7 @@ def test_a_sparkline(values: list[float], width: int | None, line: str) -> None:
 
 @pytest.mark.parametrize(
     ("left_ms", "lease_ms", "bar"),
-    [(0, 10, ("====", "")), (-1, 10, ("====", "")), (1, 10, ("=", "---")), (5, 10, ("==", "--")), (9, 10, ("====", "")),
+    [(0, 10, ("!===", "")), (-1, 10, ("!===", "")), (1, 10, ("=", "---")), (5, 10, ("==", "--")), (9, 10, ("====", "")),
      (10, 10, ("====", "")), (20, 10, ("====", "")), (1, 0, ("====", ""))],
 )  # fmt: skip
 def test_a_lease_bar(left_ms: float, lease_ms: float, bar: tuple[str, str]) -> None:

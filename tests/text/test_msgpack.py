@@ -45,3 +45,7 @@ def test_what_is_packed_is_a_list_or_an_object_of_json_or_messagepack_itself() -
     for bad in (b"", b"1", b"text", b'"text"', b"\x7f", b"[1", b"[1e999999, 18446744073709551616]", b"\xc1"):
         with pytest.raises(UsageError, match="MessagePack"):
             msgpack.packed(bad)
+
+
+def test_the_beginning_of_a_map_with_a_list_for_a_key_is_none() -> None:
+    assert msgpack.beginning(b"\x81\x91\x00\x00") is None

@@ -140,10 +140,10 @@ def test_names_of_fields_are_as_short_as_the_others_allow() -> None:
 
 
 def test_ids_lose_their_common_beginning() -> None:
-    ids = [b"order:eu:%d" % n for n in range(98, 120)]
+    ids = [b"order:eu-west:%d" % n for n in range(98, 120)]
     chosen = preview.choose_ids(ids)
-    assert chosen == Ids(3, "order:eu:")
-    assert preview.short_id(b"order:eu:98", chosen) == "98"
+    assert chosen == Ids(3, "order:eu-west:")
+    assert preview.short_id(b"order:eu-west:98", chosen) == "98"
     assert preview.short_id(b"returned:7", chosen) == "returned:7"
 
 
@@ -155,7 +155,10 @@ def test_generated_ids_are_told_apart_by_as_few_letters_as_can_be() -> None:
     assert preview.short_id(b"by hand", chosen) == "by hand"
 
 
-@pytest.mark.parametrize("ids", [[b"a1"], [b"a1", b"b2"], [b""], [b"mail:", b"mail:1"]])
+@pytest.mark.parametrize(
+    "ids",
+    [[b"job-1", b"job-2"], [b"order:eu:98", b"order:eu:119"], [b"a1"], [b"a1", b"b2"], [b""], [b"mail:", b"mail:1"]],
+)
 def test_ids_that_share_nothing_stand_whole(ids: list[bytes]) -> None:
     chosen = preview.choose_ids(ids)
     assert [preview.short_id(id, chosen) for id in ids] == [id.decode() or "''" for id in ids]

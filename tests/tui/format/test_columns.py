@@ -81,7 +81,7 @@ def page(number: int, **more: object) -> list[Job]:
     for at in range(number):
         body = {"id": f"{at * 7919:024x}", "queue": "orders", "order": 300_100 + at, "to": f"c{at}@shop.example"}
         known = {"name": "charge" if at % 2 else "notify", "attempts": 5, "max_attempts": 5, **more}
-        made.append(replace(job(json.dumps(body).encode(), **known), id=b"order-%d" % at, state=State.DEAD))
+        made.append(replace(job(json.dumps(body).encode(), **known), id=b"order:2026-11:%d" % at, state=State.DEAD))
     return made
 
 
