@@ -146,6 +146,7 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
         self.lets_go = False
         """A cursor that nobody has moved is on what is there, not on a row that left."""
         self._is_loaded = False
+        self._is_pressed = False  # a button of the mouse went down here
         self._is_touched = False  # somebody moved the cursor; before that an unfocused table shows its head
         self._asked: int | None = None
 
@@ -294,11 +295,16 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
             return self._range_from is not None
         return self.has_marks or action not in _OF_MARKS
 
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """The frame answers at once: the focus may move this table from under the mouse before the click is over."""
+        self._is_pressed = True
+        if event.y == 0 and event.get_content_offset(self) is None:
+            self.post_message(self.TitleClicked(self, event.x - TITLE_AT))
+
     def on_click(self, event: events.Click) -> None:
+        was_pressed, self._is_pressed = self._is_pressed, False
         offset = event.get_content_offset(self)
-        if offset is None:
-            if event.y == 0:
-                self.post_message(self.TitleClicked(self, event.x - TITLE_AT))
+        if offset is None or not was_pressed:  # it began elsewhere, and this table came under the mouse
             return
         column = self.painter.column_at(offset.x, self.scrollable_content_region.width)
         place = self.top + offset.y - self.show_header

@@ -39,12 +39,12 @@ def test_a_binding_is_named_by_its_look_by_its_verb_or_by_its_id() -> None:
 
 
 def test_a_sign_may_be_written_as_itself() -> None:
-    assert granted('sort = ";"').keymap == {"sort": "semicolon"}
+    assert granted('sort = "~"').keymap == {"sort": "tilde"}
 
 
 def test_a_key_that_is_taken_is_told_with_its_line_and_the_rest_is_granted() -> None:
-    made = granted('workers = "e"\nfilter = ";"')
-    assert made.keymap == {"filter": "semicolon"}
+    made = granted('workers = "e"\nfilter = "~"')
+    assert made.keymap == {"filter": "tilde"}
     (problem,) = made.problems
     assert problem == 'config.toml:2: keymap.workers: "e" is taken by "errors" already.'
 
@@ -87,9 +87,9 @@ async def test_a_mapped_key_works_the_old_one_does_nothing_and_the_footer_and_th
     url: str, client: Redis
 ) -> None:
     Seeded(client).put("a")
-    keymap = {"pause": "ctrl+t", "filter": ";", "mark": "m", "metrics": "M"}
+    keymap = {"pause": "ctrl+t", "filter": "~", "mark": "m", "metrics": "M"}
     async with screen(Settings(url, keymap=keymap), (120, 40)) as it:
-        await it.until_shown("mail", "Ctrl+T pause", "; filter")
+        await it.until_shown("mail", "Ctrl+T pause", "~ filter")
         await it.press("P")
         await it.press("ctrl+t", "y")
         await it.until_told("pause")
@@ -132,11 +132,11 @@ async def test_empty_panes_findings_and_questions_name_the_keys_of_the_keymap(ur
     here = Seeded(client)
     here.put("one")
     here.engine.act("pause", here.ref, ())
-    settings = Settings(url, keymap=granted('resume = "ctrl+u"\nundo = "Z"\nfilter = ";"\nenqueue = "ctrl+n"').keymap)
+    settings = Settings(url, keymap=granted('resume = "ctrl+u"\nundo = "Z"\nfilter = "~"\nenqueue = "ctrl+n"').keymap)
     async with screen(settings) as it:
         await it.until_shown("paused: Ctrl+U resumes it")
-        await it.press("semicolon", *"nothing", "enter")
-        await it.until_shown("no queue matches the filter: ; changes it")
+        await it.press("tilde", *"nothing", "enter")
+        await it.until_shown("no queue matches the filter: ~ changes it")
         await it.press("escape", "escape", "enter", "2", "D")
         await it.until_shown("Z undoes it")
         await it.press("escape", "escape")
