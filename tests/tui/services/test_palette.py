@@ -79,6 +79,7 @@ async def test_enter_waits_for_the_answer_where_nothing_else_fits(url: str, clie
         await it.until_shown("mail")
         await it.press("colon", '"wanted-4711', "enter")  # faster than any answer
         await it.until(lambda: isinstance(it.app.screen, JobPage), "the page of the job")
+        await it.until_shown("life-line")  # it is there as a whole before the program ends
 
 
 @on_screen
