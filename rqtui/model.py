@@ -176,6 +176,10 @@ class Queue:
         """The number of jobs in `place`, 0 where the layout has no such place."""
         return next((count.count for count in self.counts if count.place == place), 0)
 
+    def by_place(self) -> dict[str, int]:
+        """The number of jobs in each place."""
+        return {count.place: count.count for count in self.counts}
+
     def count_in(self, state: State) -> int:
         """The number of jobs in all places of a state."""
         return sum(count.count for count in self.counts if count.state is state)

@@ -142,7 +142,7 @@ def act(
         return _act_on(session, engine, request, script, form)
     from rqtui.operations.journal import Circumstances
 
-    speed = f"{rate}, {_limits(brake)}".strip(", ") if brake else ""
+    speed = brake.words() if brake else ""
     with _kept(session, engine, ref, verb, Circumstances(why=why, chosen=_chosen(request), rate=speed)) as done:
         code = _act_on(session, engine, request, script, form)
         if code == DONE:
@@ -217,19 +217,13 @@ def _chosen(request: Request) -> str:
     return (f"{which} of {request.place}" if which and request.place else which or request.place) + most
 
 
-def _limits(brake: Brake) -> str:
-    limits = ((brake.failures, "failures"), (brake.depth, "ready jobs"))
-    told = [f"{number} {noun}" for number, noun in limits if number is not None]
-    return f"stops at {' or '.join(told)}" if told else ""
-
-
 def _places(engine: Engine, ref: Ref) -> dict[str, dict[str, int]]:
     """How many jobs stand in each place of a queue now; nothing where that cannot be asked."""
     try:
         [queue] = engine.ask_all([engine.layouts[ref.layout].queue_ask(ref.queue)])
     except RqtuiError:
         return {}
-    return {} if queue.error else {ref.queue: {count.place: count.count for count in queue.counts}}
+    return {} if queue.error else {ref.queue: queue.by_place()}
 
 
 @contextmanager

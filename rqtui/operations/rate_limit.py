@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from rqtui.errors import UsageError, WrongType
 from rqtui.layout.layout import CHUNK
 from rqtui.model import Job, Outcome, Queue, Ref, State
+from rqtui.text import formats
 from rqtui.text.formats import numbered
 
 if TYPE_CHECKING:
@@ -35,6 +36,12 @@ class Brake:
     per_s: float
     failures: int | None = None
     depth: int | None = None
+
+    def words(self) -> str:
+        """`5/s, stops at 20 failures or 100 ready jobs`."""
+        limits = ((self.failures, "failure"), (self.depth, "ready job"))
+        stops = [numbered(number, noun) for number, noun in limits if number is not None]
+        return formats.rate(self.per_s) + (f", stops at {' or '.join(stops)}" if stops else "")
 
 
 @dataclass(frozen=True, slots=True)

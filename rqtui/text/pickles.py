@@ -213,9 +213,6 @@ class _Machine:
         """What is on top, once more."""
         self._stack.append(self._stack[-1])
 
-    def freeze(self) -> None:
-        """A buffer that is read only: as it is."""
-
 
 def _named(words: str) -> Name:
     module, _, name = words.partition(" ")  # pickletools gives "module name"

@@ -22,6 +22,7 @@ from walking import problems
 from rqtui.client.queue import Queue
 
 LIBRARIES = (*Path("/usr/lib").glob("*/faketime/libfaketime.so.1"), *Path("/usr/lib/faketime").glob("libfaketime.so.1"))
+SLEEPS = Path(__file__).parents[1] / "support" / "faketime"  # its sitecustomize
 pytestmark = [
     pytest.mark.matrix,
     pytest.mark.skipif(not LIBRARIES, reason="needs libfaketime (apt-get install faketime)"),
@@ -30,7 +31,13 @@ pytestmark = [
 
 def _faked(url: str, offset: str, *words: str) -> subprocess.CompletedProcess[str]:
     """`rqtui WORDS…` on a machine whose clock is off."""
-    env = {**environment(url), "LD_PRELOAD": str(LIBRARIES[0]), "FAKETIME": offset, "DONT_FAKE_MONOTONIC": "1"}
+    env = {
+        **environment(url),
+        "LD_PRELOAD": str(LIBRARIES[0]),
+        "FAKETIME": offset,
+        "DONT_FAKE_MONOTONIC": "1",
+        "PYTHONPATH": str(SLEEPS),
+    }
     command = [sys.executable, "-m", "rqtui", *words]
     return subprocess.run(command, env=env, capture_output=True, text=True, timeout=100)
 

@@ -17,7 +17,7 @@ from rqtui.text.sanitise import safe
 from rqtui.tui import keys
 from rqtui.tui.format.rows import Column, Row
 
-_SEVERITY = {"ok": "state-ready", "warning": "state-reserved", "critical": "state-dead", "unknown": "muted"}
+HUES = {"ok": "state-ready", "warning": "state-reserved", "critical": "state-dead", "unknown": "muted"}
 SORTS = ("worst first", "name", "ready", "dead", "oldest", "out")
 SHARE, BAR, LONG_BAR = 12, 30, 44  # cells: a thin line, and bars with the counts in them
 SPARK, SHORT_SPARK = 10, 5
@@ -132,7 +132,7 @@ def verdict(queue: Queue) -> tuple[Piece, ...]:
     if helps and words.endswith(helps):  # the rest may hold what others wrote
         words = words.removesuffix(helps) + keys.renamed(helps)
     said = Piece(safe(words), "" if queue.findings else "muted")
-    return Piece("● ", _SEVERITY[queue.verdict.severity]), said
+    return Piece("● ", HUES[queue.verdict.severity]), said
 
 
 def changes(since: Since | None) -> tuple[Piece, ...]:

@@ -576,7 +576,7 @@ class Overview(View):
         queue = self._known.get(ref) if ref else None
         if event.column != "verdict" or ref is None or queue is None or not queue.findings:
             return
-        view = keys.view_named_in(queue.findings[0].remedy)
+        view = keys.view_named_in(queue.findings[0].key or queue.findings[0].remedy)
         if view:
             self.app.simulate_key(keys.view_key(view))
         else:

@@ -175,7 +175,7 @@ class BulkChanges:
 
     def _send(self, choice: Choice, given: Given) -> None:
         layouts, (values, brake) = self._session.layouts, _split(given.values)
-        how = Circumstances(chosen=_chosen(choice), rate=_rate(brake))
+        how = Circumstances(chosen=_chosen(choice), rate=brake.words() if brake else "")
         for name, form in verb_resolution.by_verb(choice.verb, values):
             first = verb_resolution.completed(layouts[choice.refs[0].layout], name, choice.target, form)
             if brake is not None:
@@ -212,15 +212,6 @@ def _chosen(choice: Choice) -> str:
     if choice.target.holder:
         return f"{jobs} of {choice.target.holder}"
     return f"{choice.about}{where}" if choice.about else f"{jobs}{where}, marked"
-
-
-def _rate(brake: Brake | None) -> str:
-    """How fast, and what stops it, in words for the journal."""
-    if brake is None:
-        return ""
-    limits = ((brake.failures, "failure"), (brake.depth, "waiting job"))
-    stops = [formats.numbered(number, noun) for number, noun in limits if number is not None]
-    return formats.rate(brake.per_s) + (f", stops at {' or '.join(stops)}" if stops else "")
 
 
 def _title(choice: Choice) -> str:

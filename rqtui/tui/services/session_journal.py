@@ -156,4 +156,4 @@ class SessionJournal:
 
 
 def _counts(queues: Iterable[Queue]) -> Mapping[str, Mapping[str, int]]:
-    return {queue.name: {count.place: count.count for count in queue.counts} for queue in queues if not queue.error}
+    return {queue.name: queue.by_place() for queue in queues if not queue.error}

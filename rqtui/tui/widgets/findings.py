@@ -14,9 +14,8 @@ from rqtui.text import formats
 from rqtui.text.pieces import Piece
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
+from rqtui.tui.format.queues import HUES
 from rqtui.tui.widgets.chrome import Sides, hint
-
-HUES = {"ok": "state-ready", "warning": "state-reserved", "critical": "state-dead", "unknown": "muted"}
 
 
 def lines(queue: Queue, most: int, width: int) -> list[Sides]:

@@ -20,6 +20,7 @@ from rqtui.reports import errors
 from rqtui.text import formats
 from rqtui.text.body import mask_text
 from rqtui.text.sanitise import safe
+from rqtui.tui.format.queues import HUES
 from rqtui.tui.format.recent import Entry
 from rqtui.tui.widgets import findings, plot
 from rqtui.tui.widgets.chrome import spread
@@ -271,7 +272,7 @@ def group_lines(queues: Sequence[Queue], width: int, height: int) -> Content:
     ranked = sorted(queues, key=lambda queue: (_RANKS.get(queue.verdict.severity, 0), queue.name))
     made = [
         Content.assemble(
-            ("● ", f"${findings.HUES[queue.verdict.severity]}"),
+            ("● ", f"${HUES[queue.verdict.severity]}"),
             (formats.fit(safe(queue.name), min(32, width // 3)), "$strong"),
             ("  " + formats.fit(safe(queue.verdict.text), max(8, width - 36)).rstrip(), "$muted"),
         )
