@@ -48,13 +48,27 @@ class Attempt(NamedTuple):
     error: str
 
 
+class Fact(NamedTuple):
+    """What a system knows of a job or a worker and other systems do not; they stand in the order they are shown in.
+
+    `kind` is text, json (a text), trace (lines), instant (ms since 1970), duration (ms) or ref: the id of another job,
+    which stands in `queue` of the same system (empty: in the same queue).
+    """
+
+    name: str
+    value: str | bytes | int
+    kind: str = "text"
+    queue: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Job:
     """One job where it was seen.
 
     `id` tells two rows apart; `member` is what stands in the place; `token` proves a reservation (empty where
     there is none). `body` is None when it was not fetched; `body_bytes` is its length all the same. `problem`
-    says in words why a record could not be read.
+    says in words why a record could not be read. `call` is what the body asks for, as one would type it:
+    `tasks.add(1, 2)`; empty where a system runs no function by name, or where that cannot be read.
     """
 
     id: bytes
@@ -83,6 +97,8 @@ class Job:
     history: tuple[Attempt, ...] = ()
     line: bytes = b""  # native, of a job that was looked at alone: its line of attempts, as it is
     is_partial: bool = False  # `member` is too long to stand in a page: it is fetched before a verb acts on it
+    call: str = ""
+    facts: tuple[Fact, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +149,11 @@ class Verdict(NamedTuple):
 
 
 class Worker(NamedTuple):
-    """A worker that beats on a queue; `order` is what it will be told at its next beat: run, quiet, stop."""
+    """A worker that beats on a queue; `order` is what it will be told at its next beat: run, quiet, stop.
+
+    One that works on several queues is told of by each of them: `queues` are all of them, where its system says so.
+    `state` is its system's own word for what it does.
+    """
 
     name: str
     queue: str
@@ -144,10 +164,32 @@ class Worker(NamedTuple):
     host: str = ""
     started_ms: int | None = None
     job: bytes = b""
+    queues: tuple[str, ...] = ()
+    state: str = ""
+    facts: tuple[Fact, ...] = ()
 
     def is_late(self, now_ms: int) -> bool:
         """Whether its last beat is too long ago."""
         return now_ms - self.beat_ms > self.ttl_ms
+
+
+class Schedule(NamedTuple):
+    """What a system enqueues again and again: in which queue, when, and who sees to it.
+
+    `pattern` is as the system writes it (`0 3 * * *`, `every 60 s`); `call` is what will be run. `problem` says what is
+    wrong with it in words: nobody sees to it, its next job is missing.
+    """
+
+    name: str
+    layout: str
+    queue: str
+    pattern: str
+    call: str = ""
+    next_ms: int | None = None
+    last_ms: int | None = None
+    owner: str = ""
+    enabled: bool = True
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)

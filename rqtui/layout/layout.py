@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from rqtui.errors import RqtuiError, ServerError, Unknown, Unreachable, UsageError, WrongType, reason
 from rqtui.ids import new_id
-from rqtui.model import Finding, Job, Outcome, Page, Place, Queue, State, Worker
+from rqtui.model import Finding, Job, Outcome, Page, Place, Queue, Schedule, State, Worker
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Answer, Call, Script
 from rqtui.text.names import to_bytes
@@ -61,6 +61,10 @@ class Layout:
     inspects: ClassVar[frozenset[State]] = frozenset()  # who has no job there needs no look for faults; none: all do
     finds_by_id: ClassVar[bool] = False  # `job_ask` looks a job up directly, however many there are
     tells: ClassVar[frozenset[str]] = frozenset()  # of name, tried, error, worker: what it knows of a job
+    effects: ClassVar[
+        Mapping[str, str]
+    ] = {}  # by verb: what it does here, where that is more than the table of verbs says
+    new_body: ClassVar[str] = "{}"  # what the body of a new job looks like, for a form to begin with
 
     def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:
         for spec in options:
@@ -132,6 +136,10 @@ class Layout:
     def workers_ask(self, queue: str) -> Ask[tuple[Worker, ...]]:
         """Asks for the workers of the queue."""
         return Ask((), lambda _answers: ())
+
+    def schedules_ask(self) -> Ask[tuple[Schedule, ...]] | None:
+        """What it enqueues again and again, of all its queues; None where Redis holds nothing of that."""
+        return None
 
     def announce(self, client: Any, queue: str) -> None:
         """Makes a new queue known, where the system keeps names."""
