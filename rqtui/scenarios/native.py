@@ -13,7 +13,7 @@ from rqtui.connection.connect import connect
 from rqtui.engine.loops import Loop
 from rqtui.errors import ServerError
 from rqtui.scenarios.crew import Crew
-from rqtui.scenarios.past import live_through
+from rqtui.scenarios.past import affordable, live_through
 from rqtui.scenarios.producers import Producers
 from rqtui.scenarios.proof import prove
 from rqtui.scenarios.run import Run, Status
@@ -72,7 +72,9 @@ class NativeRun(Run):
                 scripts.run(client, configure.call(keys(plan.name), {}, rows))
         client.sadd(QUEUES, *self.queues)
         seconds, micros = client.time()
-        self._past = live_through(client, self.scenario.past(self.seed), seconds * 1000 + micros // 1000)
+        self._past = live_through(
+            client, self.scenario.past(self.seed), seconds * 1000 + micros // 1000, affordable(client)
+        )
         self.pace.restart()
 
     def stop(self) -> None:
