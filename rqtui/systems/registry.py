@@ -51,7 +51,7 @@ SYSTEMS: tuple[System, ...] = (
     System("redisched", "redisched", "rqtui.systems.redisched"),
     System("safe_pop", "redis-queue", "rqtui.systems.safe_pop"),
     System("timeout_sets", "distributed-timeout-queue", "rqtui.systems.timeout_sets"),
-    System("rq", "RQ", keys=(r"^rq:",), queues=r"^rq:queue:[^:]+$"),
+    System("rq", "RQ", "rqtui.systems.rq", keys=(r"^rq:",), queues=r"^rq:queue:[^:]+$"),
     System(
         "celery",
         "Celery",

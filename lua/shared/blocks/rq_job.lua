@@ -1,0 +1,44 @@
+-- RQ: one job as its hash, the end of its last run and its execution tell of it; what is long is left out.
+-- needs    prefix most, the bytes of `data` up to which it is sent
+-- gives    job_row id_of
+local long = 65536
+local function id_of(member) -- of `id:execution`, as RQ reads it
+  return string.match(member, '^([^:]*):') or member
+end
+local function field(key, name, bytes)
+  return redis.call('HSTRLEN', key, name) <= bytes and redis.call('HGET', key, name) or ''
+end
+local function failure(job_id, key) -- what the last run left: base64 of zlib; of old jobs in the hash: zlib
+  local ends = redis.pcall('XREVRANGE', prefix .. ':results:' .. job_id, '+', '-', 'COUNT', 1)
+  local told = not ends.err and ends[1] and ends[1][2] or {}
+  for i = 1, #told, 2 do
+    if told[i] == 'exc_string' then return string.sub(told[i + 1], 1, long) end
+  end
+  return field(key, 'exc_info', long)
+end
+local function job_row(where, member, score)
+  local job_id = id_of(member)
+  local key = prefix .. ':job:' .. job_id
+  local told = redis.pcall('HMGET', key, 'status', 'origin', 'created_at', 'enqueued_at', 'started_at', 'ended_at',
+    'worker_name', 'timeout', 'retries_left', 'ttl')
+  if told.err then return {job_id, member, score, -3, '', '', -2, '', '', '', '', '', '', '', '', '', '', '', '', '', ''} end
+  for i = 1, 10 do told[i] = string.sub(told[i] or '', 1, 1000) end
+  local size, data, description, left_ms = redis.call('HSTRLEN', key, 'data'), '', '', -2
+  if size == 0 then
+    size = redis.call('HEXISTS', key, 'data') == 1 and 0 or redis.call('EXISTS', key) == 1 and -1 or -2
+  end
+  if size ~= -2 then
+    data = size > 0 and size <= most and redis.call('HGET', key, 'data') or ''
+    description, left_ms = field(key, 'description', 4096), redis.call('PTTL', key)
+  end
+  local beat, worker, seen = '', '', ''
+  if where == 'started' then
+    local run = redis.pcall('HMGET', prefix .. ':execution:' .. member, 'last_heartbeat', 'worker_name')
+    beat, worker = run[1] or '', run[2] or ''
+  elseif where == 'intermediate' then
+    seen = redis.pcall('GET', prefix .. ':queue:' .. told[2] .. ':intermediate:first_seen:' .. job_id)
+    seen = type(seen) == 'string' and seen or ''
+  end
+  local error = (where == 'failed' or told[1] == 'failed' or told[1] == 'stopped') and size ~= -2 and failure(job_id, key) or ''
+  return {job_id, member, score, size, data, description, left_ms, beat, worker, seen, error, unpack(told)}
+end

@@ -1,0 +1,427 @@
+"""RQ (Redis Queue, Python, `rq/rq` 2.6 and 3.0): a list per queue, a sorted set per fate, a hash per job.
+
+LIST `rq:queue:<q>` of ids, RPUSH in; `…:intermediate` between queue and start. ZSETs of ids: `rq:scheduled:<q>` by due,
+`deferred`, `ready` (3.0) and `canceled` by since when, `finished` and `failed` by when they are forgotten; `rq:wip:<q>`
+of `<id>:<execution>` by deadline. Scores are seconds, times in hashes `2026-11-22T04:43:55.938008Z`. In the HASH
+`rq:job:<id>`, `data` is zlib of a pickle (or JSON) of (function, instance, args, kwargs). STREAM `rq:results:<id>`:
+type 1 returned, 2 failed, 3 stopped, 4 and 5 asked to be retried. `rq` is the prefix, in 3.0 any. What is decoded here
+is never run. Page: `docs/systems/rq.md`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import lru_cache
+from math import isfinite
+from typing import Any, NamedTuple
+
+from rqtui.errors import UsageError
+from rqtui.layout.foreign import Foreign, rows_by_name
+from rqtui.layout.layout import Answers, Ask
+from rqtui.model import Attempt, Fact, Job, Place, Queue, State
+from rqtui.scripts.script import Answer
+from rqtui.text import pickles
+from rqtui.text.body import inflated
+from rqtui.text.names import to_bytes, to_text
+
+TOGETHER = 25  # queues per call of `tally`
+AT_ONCE = 50  # jobs per call of `page`
+_PREFIX = re.compile(r"[A-Za-z0-9_.:{}-]+")  # rq/defaults.py 3.0
+_READ_BYTES = 64 * 1024  # of what `data` inflates to, in a page; a job that is looked at alone: `pickles.MOST_BYTES`
+_LONGEST_CALL = 1000  # characters
+_NO_DATA, _NO_HASH, _NOT_A_HASH = -1, -2, -3
+_LATEST_S = 1e11  # scores from here on, the year 5138, are no seconds
+_PLACE_OF = {
+    "scheduled": "scheduled",
+    "deferred": "deferred",
+    "rate_limited": "deferred",
+    "ready_to_enqueue": "ready_to_enqueue",
+    "created": "deferred",
+    "queued": "queued",
+    "started": "started",
+    "finished": "finished",
+    "failed": "failed",
+    "stopped": "failed",
+}
+
+
+class Rq(Foreign):
+    """RQ, of one prefix."""
+
+    name = "rq"
+    places = (
+        Place("scheduled", State.SCHEDULED, "<prefix>:scheduled:<queue>", "zset", "due s"),
+        Place("deferred", State.SCHEDULED, "<prefix>:deferred:<queue>", "zset", "since s"),
+        Place("ready_to_enqueue", State.SCHEDULED, "<prefix>:ready:<queue>", "zset", "since s"),
+        Place("queued", State.READY, "<prefix>:queue:<queue>", "list"),
+        Place("started", State.RESERVED, "<prefix>:wip:<queue>", "zset", "deadline s"),
+        Place("intermediate", State.RESERVED, "<prefix>:queue:<queue>:intermediate", "list"),
+        Place("finished", State.DONE, "<prefix>:finished:<queue>", "zset", "forget s"),
+        Place("failed", State.DEAD, "<prefix>:failed:<queue>", "zset", "forget s"),
+        Place("canceled", State.DEAD, "<prefix>:canceled:<queue>", "zset", "since s"),
+    )
+    defaults = {"prefix": "rq"}
+    names_key = "rq:queues"
+    finds_by_id = True
+    tells = frozenset({"name", "error", "worker"})
+
+    def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:
+        super().__init__(*options, is_asked=is_asked)
+        if len(self.specs) > 1:
+            raise UsageError("layout rq: one prefix at a time; run rqtui once for each.")
+        if not _PREFIX.fullmatch(self.prefix):
+            raise UsageError(f'layout rq: a prefix is of letters, digits and _.:-{{}}, not "{self.prefix}".')
+
+    @property
+    def prefix(self) -> str:
+        """What stands before all keys."""
+        return self.options["prefix"]
+
+    def keys(self, queue: str) -> Mapping[str, str]:
+        """The places, and what RQ keeps beside them. Raises UsageError without a name."""
+        if not queue:
+            raise UsageError("rq: a queue has a name.")
+        prefix = self.prefix
+        places = {p.name: p.key.replace("<prefix>", prefix).replace("<queue>", queue) for p in self.places}
+        return {
+            **places,
+            "queues": f"{prefix}:queues",
+            "suspended": f"{prefix}:suspended",
+            "workers": f"{prefix}:workers:{queue}",
+            "lock": f"{prefix}:scheduler-lock:{queue}",
+        }
+
+    def discover(self, client: Any) -> Iterator[list[str]]:
+        """The names in `rq:queues`."""
+        cursor, first = 0, to_bytes(f"{self.prefix}:queue:")
+        while True:
+            cursor, found = client.sscan(to_bytes(f"{self.prefix}:queues"), cursor=cursor, count=1000)
+            yield [to_text(key[len(first) :]) for key in found if key.startswith(first) and key != first]
+            if cursor == 0:
+                break
+
+    def recognises(self, client: Any, queue: str) -> bool:
+        """Whether it stands in `rq:queues`, or jobs do in one of its places."""
+        keys = self.keys(queue)
+        pipe = client.pipeline(transaction=False)
+        pipe.exists(*(to_bytes(keys[place.name]) for place in self.places))
+        pipe.sismember(to_bytes(keys["queues"]), to_bytes(keys["queued"]))
+        return any(number == 1 or (isinstance(number, int) and number > 0) for number in pipe.execute(False))
+
+    # -- counts ---------------------------------------------------------------------------------------------------
+
+    def queues_ask(self, queues: Sequence[str]) -> Ask[list[Queue]]:
+        """Counts of many queues, some of them per script."""
+        script = self.scripts["tally"]
+        every = [self.keys(queue) for queue in queues]
+        names = [key.name for key in script.keys_each]
+        calls = [
+            script.call(
+                {"suspended": f"{self.prefix}:suspended"},
+                {"prefix": self.prefix},
+                each_keys=[[keys[name] for name in names] for keys in every[at : at + TOGETHER]],
+            )
+            for at in range(0, len(every), TOGETHER)
+        ]
+
+        def read(answers: Answers) -> list[Queue]:
+            found: list[Queue] = []
+            for answer in answers:
+                if isinstance(answer, Exception):
+                    raise answer
+                for row in rows_by_name(answer):
+                    told = Answer("counted", values={**answer.values, **row})
+                    found.append(self._queue(queues[len(found)], told))
+            return found
+
+        return Ask(tuple(calls), read)
+
+    # -- jobs -----------------------------------------------------------------------------------------------------
+
+    def job_ask(self, queue: str, id: bytes, body_bytes: int) -> Ask[Job | None]:
+        """All about one job, with the history of its runs."""
+        call = self.call("show", queue, {"queue": queue, "id": id, "body_bytes": body_bytes})
+        return Ask((call,), lambda answers: self._shown(queue, answers[0]))
+
+    def _shown(self, queue: str, answer: Answer | Exception) -> Job | None:
+        if isinstance(answer, Exception):
+            raise answer
+        if answer.word == "gone":
+            return None
+        row = {**answer.values, "more": rows_by_name(answer)}
+        place = row["place"] or _PLACE_OF.get(row["status"], "canceled")
+        return self.decode(queue, place, row, row["now_ms"])
+
+    def decode(self, queue: str, place: str, row: Mapping[str, Any], now_ms: int) -> Job:
+        """A job from the columns of `page`; with `more`, the table of `show`, all that is known of it."""
+        more: Sequence[Mapping[str, Any]] | None = row.get("more")
+        size, data, where = row["size"], row["data"], self.place(place)
+        read = _read(data, _READ_BYTES if more is None else pickles.MOST_BYTES) if data else NOTHING
+        description = to_text(row["description"])
+        name, call = read.name, read.call
+        if not name and not read.problem and (fits := _CALL.match(description)):
+            name, call = fits[1], description
+        times = {field: _instant_ms(row[field]) for field in _TIMES}
+        score_ms = _score_ms(row["score"])
+        ended_ms = times["ended_at"] if times["ended_at"] is not None else score_ms
+        timeout = _whole(row["timeout"])
+        error = _error(row["error"])
+        history = _history(more or ())
+        job = Job(
+            id=row["id"],
+            queue=queue,
+            layout=self.name,
+            place=where.name,
+            state=where.state,
+            member=row["member"],
+            name=name,
+            body=data if data or size == 0 else None,
+            body_bytes=max(0, size),
+            enqueued_ms=times["enqueued_at"] if times["enqueued_at"] is not None else times["created_at"],
+            due_ms=score_ms if where.name == "scheduled" else None,
+            deadline_ms=score_ms if where.name == "started" else None,
+            reserved_ms=times["started_at"] if where.state is State.RESERVED else None,
+            since_ms={
+                "queued": times["enqueued_at"],
+                "finished": ended_ms,
+                "failed": ended_ms,
+            }.get(where.name, score_ms if where.name in _SINCE else None),
+            ttr_ms=timeout * 1000 if timeout is not None and timeout > 0 else None,
+            worker=row["runner"] or row["worker_name"],
+            error=error or (history[-1].error if history and where.state is State.DEAD else ""),
+            history=history,
+            call=call,
+        )
+        problems = [*self._problems(queue, job, row, now_ms), *([read.problem] if read.problem else [])]
+        return replace(job, problem="; ".join(problems), facts=tuple(_facts(job, row, description, more)))
+
+    def _problems(self, queue: str, job: Job, row: Mapping[str, Any], now_ms: int) -> Iterator[str]:
+        """What is wrong with it, in words."""
+        size, status, key = row["size"], row["status"], f"{self.prefix}:job:{to_text(row['id'])}"
+        if size == _NOT_A_HASH:
+            yield f"its key {key} holds what is no hash: another program uses this name"
+            return
+        if size == _NO_HASH:
+            is_forgotten = job.place in _FORGOTTEN and (_score_ms(row["score"]) or now_ms) <= now_ms
+            ghost = "its hash is gone: it counts, and nothing is known of it but its id"
+            yield (
+                "its time is over, and its hash is gone: RQ's next clean-up takes the id away"
+                if is_forgotten
+                else ghost
+            )
+            return
+        if size == _NO_DATA:
+            yield "its hash has no data: no worker can run it"
+        wrong = [name for name in _TIMES if row[name] and _instant_ms(row[name]) is None]
+        if wrong:
+            yield f"{wrong[0]} is no time: {row[wrong[0]][:40]!r}"
+        if row["score"] and _score_ms(row["score"]) is None and not (job.place in _FORGOTTEN and "inf" in row["score"]):
+            yield f"its score {row['score']} is no time in seconds"
+        if "places" in row:
+            yield from _standing(row["places"].split(), status)
+        if row["origin"] and row["origin"] != queue:
+            yield f"its hash says that it is of the queue {row['origin']}"
+        if job.state in (State.READY, State.SCHEDULED) and row["left_ms"] >= 0 and not row["ttl"]:
+            yield f"its hash vanishes in {row['left_ms'] // 1000} s, run or not: a requeue left its failure's time to live"
+
+
+LAYOUT = Rq
+
+_TIMES = ("created_at", "enqueued_at", "started_at", "ended_at")
+_SINCE = frozenset({"deferred", "ready_to_enqueue", "canceled"})  # places whose scores say since when
+_FORGOTTEN = frozenset({"finished", "failed"})  # and until when
+_CALL = re.compile(r"([A-Za-z_][\w.]*)\(")
+
+
+def _standing(places: Sequence[str], status: str) -> Iterator[str]:
+    """What is wrong with where a job stands."""
+    if len(places) > 1:
+        yield f"it stands in {' and in '.join(places)}"
+    elif not places and status == "rate_limited":
+        yield "it waits for its rate limit: it stands in no place of the queue until it may run"
+    elif not places:
+        yield f"its status is {status or 'missing'}, and it stands in no place of the queue: no worker will find it"
+
+
+# -- what the bytes hold -----------------------------------------------------------------------------------------------
+
+
+class _Read(NamedTuple):
+    """A function and a call of it, or why neither is known."""
+
+    name: str = ""
+    call: str = ""
+    problem: str = ""
+
+
+NOTHING = _Read()
+
+
+@lru_cache(maxsize=2000)
+def _read(data: bytes, most: int) -> _Read:
+    """The call in `data`; pages ask for the same jobs at every tick."""
+    try:
+        value = _value(data, most)
+    except ValueError as error:
+        return _Read(problem=f"{error}: it is shown as bytes")
+    parts: Sequence[object] = value if isinstance(value, list | tuple) else ()
+    if len(parts) != 4 or not isinstance(parts[0], str):
+        return _Read(problem=f"its data is no call of RQ: {pickles.shown(value, 100)}")
+    function, instance, args, kwargs = parts
+    if instance is not None:
+        function = f"{pickles.shown(instance, 200)}.{function}"
+    return _Read(parts[0], pickles.call_text(str(function), args, kwargs, _LONGEST_CALL))
+
+
+def _value(data: bytes, most: int) -> object:
+    """What bytes of zlib, of a pickle or of JSON hold. Raises ValueError for what none of them is, and for too much."""
+    inner = inflated(data, most) or data
+    if len(inner) > most:
+        raise ValueError(f"its data inflates to more than {most // 1024} kB, which is not read")
+    if inner[:1] == b"\x80":
+        try:
+            return pickles.read(inner)
+        except ValueError:
+            raise ValueError("its data is no pickle that can be read") from None
+    try:
+        return json.loads(inner)
+    except (ValueError, RecursionError):
+        raise ValueError("its data is neither a pickle nor JSON") from None
+
+
+def _text(value: bytes) -> str:
+    """A value of meta or of a result as JSON; what is neither pickle nor JSON as text."""
+    try:
+        return json.dumps(pickles.plain(_value(value, pickles.MOST_BYTES)), ensure_ascii=False)
+    except ValueError:
+        return to_text(value)
+
+
+def _error(raw: bytes) -> str:
+    """An error as it was raised, from zlib, with or without base64 around it; of a long one the beginning."""
+    if not raw:
+        return ""
+    if raw[:1] != b"\x78":
+        try:
+            raw = base64.b64decode(raw[: len(raw) // 4 * 4], validate=True)
+        except binascii.Error:
+            return to_text(raw)
+    return (inflated(raw, pickles.MOST_BYTES) or raw).decode("utf-8", "replace")
+
+
+def _instant_ms(text: str) -> int | None:
+    """A time of RQ's hashes; None where it is none."""
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def _score_ms(score: str) -> int | None:
+    """A score, or a time of an execution, in ms; None for what is no time."""
+    try:
+        seconds = float(score)
+    except ValueError:
+        return None
+    return round(seconds * 1000) if isfinite(seconds) and 0 <= seconds < _LATEST_S else None
+
+
+def _whole(text: str) -> int | None:
+    return int(text) if re.fullmatch(r"-?\d{1,15}", text) else None
+
+
+# -- all about one job -------------------------------------------------------------------------------------------------
+
+_FAILED, _STOPPED = "2", "3"
+_DURATIONS = ("result_ttl", "failure_ttl")
+_HIDDEN = frozenset({"meta", "dependency_ids", "dependency_id", "result", *_DURATIONS})
+
+
+def _records(more: Sequence[Mapping[str, Any]], kind: str) -> dict[bytes, dict[str, bytes]]:
+    """The rows of a kind, as records by what they are of, in their order."""
+    found: dict[bytes, dict[str, bytes]] = {}
+    for row in more:
+        if row["kind"] == kind:
+            found.setdefault(row["of"], {})[to_text(row["name"])] = row["value"]
+    return found
+
+
+def _history(more: Sequence[Mapping[str, Any]]) -> tuple[Attempt, ...]:
+    """The runs that failed, the oldest first; RQ keeps the ends of ten, and of those that it tried again none."""
+    runs = []
+    for id, told in _records(more, "result").items():
+        if to_text(told.get("type", b"")) in (_FAILED, _STOPPED):
+            kept_ms = int(id.partition(b"-")[0])
+            end_ms = _score_ms(to_text(told.get("execution_ended_at", b""))) or kept_ms
+            start_ms = _score_ms(to_text(told.get("execution_started_at", b""))) or end_ms
+            runs.append(
+                Attempt(start_ms, end_ms, to_text(told.get("worker_name", b"")), _error(told.get("exc_string", b"")))
+            )
+    return tuple(runs)
+
+
+def _facts(
+    job: Job, row: Mapping[str, Any], description: str, more: Sequence[Mapping[str, Any]] | None
+) -> Iterator[Fact]:
+    """What RQ knows of a job and other systems do not, in the order in which a person asks for it."""
+    if row["status"] and _PLACE_OF.get(row["status"], row["status"]) != job.place or row["status"] == "stopped":
+        yield Fact("status", row["status"])
+    if description and description != job.call:
+        yield Fact("description", description)
+    if row["retries_left"]:
+        yield Fact("retries left", row["retries_left"])
+    if more is None:
+        return
+    fields = _records(more, "field").get(b"", {})
+    for told in reversed(_records(more, "result").values()):
+        if "return_value" in told:
+            yield Fact("result", _result(told["return_value"]), "json")
+            break
+    else:
+        if fields.get("result"):
+            yield Fact("result", _text(fields["result"]), "json")
+    if fields.get("meta"):
+        yield Fact("meta", _text(fields["meta"]), "json")
+    for kind, label in (("dependency", "depends on"), ("dependent", "dependent")):
+        for id, told in _records(more, kind).items():
+            origin = to_text(told["origin"])
+            yield Fact(label, id, "ref", "" if origin == job.queue else origin)
+    for id, told in _records(more, "execution").items():
+        beat_ms = _score_ms(to_text(told.get("last_heartbeat", b"")))
+        yield Fact("execution", f"{to_text(id)} of {to_text(told.get('worker_name', b'')) or 'an unnamed worker'}")
+        if beat_ms is not None:
+            yield Fact("its last beat", beat_ms, "instant")
+    for name, text in (
+        ("timeout", row["timeout"]),
+        ("ttl", row["ttl"]),
+        *((n, to_text(fields.get(n, b""))) for n in _DURATIONS),
+    ):
+        seconds = _whole(text)
+        if seconds is not None:
+            label = name.replace("_", " ")
+            yield Fact(label, seconds * 1000, "duration") if seconds >= 0 else Fact(label, "for ever")
+    if job.place in _FORGOTTEN:
+        until_ms = _score_ms(row["score"])
+        yield Fact("forgotten", until_ms, "instant") if until_ms is not None else Fact("forgotten", "never")
+    if row["left_ms"] >= 0:
+        yield Fact("hash vanishes", row["now_ms"] + row["left_ms"], "instant")
+    for name, value in fields.items():
+        if value and name not in _HIDDEN:
+            at_ms = _instant_ms(to_text(value)) if name.endswith(("_at", "heartbeat")) else None
+            label = name.replace("_", " ")
+            yield Fact(label, to_text(value)) if at_ms is None else Fact(label, at_ms, "instant")
+
+
+def _result(raw: bytes) -> str:
+    """What a run returned, as JSON."""
+    try:
+        return _text(base64.b64decode(raw, validate=True))
+    except binascii.Error:
+        return to_text(raw)
