@@ -157,7 +157,7 @@ class Worker(NamedTuple):
 
     name: str
     queue: str
-    beat_ms: int
+    beat_ms: int  # 0: nobody knows
     ttl_ms: int  # a duration: silent for longer means late
     order: str = "run"
     pid: str = ""

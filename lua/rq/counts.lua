@@ -82,4 +82,5 @@ local function tally(places, registered) -- a count per place, then oldest_ms du
 end
 -- end
 local row = tally({scheduled, deferred, ready_to_enqueue, queued, started, intermediate, finished, failed, canceled}, workers)
-return {'counted', now_ms, unpack(row), redis.call('EXISTS', suspended)}
+row[#row + 1] = redis.call('EXISTS', suspended)
+return {'counted', now_ms, unpack(row)}

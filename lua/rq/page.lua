@@ -27,7 +27,7 @@
 -- returns  page  (now_ms int, total int)
 --                rows (id bytes, member bytes, score str, size int, data bytes, description bytes, left_ms int,
 --                beat str, runner str, seen str, error bytes, status str, origin str, created_at str, enqueued_at str,
---                started_at str, ended_at str, worker_name str, timeout str, retries_left str, ttl str)
+--                started_at str, ended_at str, worker_name str, timeout str, retries_left str, rate_limit_key str, ttl str)
 local scheduled, deferred, ready_to_enqueue, queued, started, intermediate, finished, failed, canceled =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 for _, at in ipairs({1, 4, 5, 6}) do
@@ -62,13 +62,14 @@ local function failure(job_id, key) -- what the last run left: base64 of zlib; o
   end
   return field(key, 'exc_info', long)
 end
+local none = {'', '', '', '', '', '', '', '', '', '', '', '', '', '', ''}
 local function job_row(where, member, score)
   local job_id = id_of(member)
   local key = prefix .. ':job:' .. job_id
   local told = redis.pcall('HMGET', key, 'status', 'origin', 'created_at', 'enqueued_at', 'started_at', 'ended_at',
-    'worker_name', 'timeout', 'retries_left', 'ttl')
-  if told.err then return {job_id, member, score, -3, '', '', -2, '', '', '', '', '', '', '', '', '', '', '', '', '', ''} end
-  for i = 1, 10 do told[i] = string.sub(told[i] or '', 1, 1000) end
+    'worker_name', 'timeout', 'retries_left', 'rate_limit_key', 'ttl')
+  if told.err then return {job_id, member, score, -3, '', '', -2, unpack(none)} end
+  for i = 1, 11 do told[i] = string.sub(told[i] or '', 1, 1000) end
   local size, data, description, left_ms = redis.call('HSTRLEN', key, 'data'), '', '', -2
   if size == 0 then
     size = redis.call('HEXISTS', key, 'data') == 1 and 0 or redis.call('EXISTS', key) == 1 and -1 or -2

@@ -10,7 +10,7 @@ from rqtui.cli import documents
 if TYPE_CHECKING:
     from rqtui.model import Finding
 
-# What the screen answers with a key, the shell answers with a command.
+# What the screen answers with a key, the shell answers with a command. Without a key a system has words of its own.
 _REMEDIES = {
     "expired-not-reaped": "rqtui reap {queue}",
     "due-not-dispatched": "rqtui dispatch {queue}",
@@ -50,7 +50,7 @@ def document(found: Finding, words: str, layout: str | None = None) -> dict[str,
 
 def remedy(found: Finding, words: str) -> str:
     """What to do about it from a shell."""
-    return _REMEDIES[found.kind].format(queue=words) if found.kind in _REMEDIES else found.remedy
+    return _REMEDIES[found.kind].format(queue=words) if found.key and found.kind in _REMEDIES else found.remedy
 
 
 def sentences(found: Sequence[Finding], words: str, now_ms: int = 0) -> list[str]:

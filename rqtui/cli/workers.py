@@ -11,7 +11,7 @@ from rqtui.cli.sampling import silent_systems
 from rqtui.cli.session import DONE, REFUSED, Session
 
 if TYPE_CHECKING:
-    from rqtui.model import Job
+    from rqtui.model import Job, Worker
     from rqtui.reports.workers import Seat
 
 
@@ -47,7 +47,7 @@ def _worker(seat: Seat, now_ms: int) -> dict[str, Any]:
         "worker": documents.text(worker.name),
         **documents.queue_fields(seat.ref.queue),
         "layout": seat.ref.layout,
-        "beat_at_ms": worker.beat_ms if beats else None,
+        "beat_at_ms": worker.beat_ms or None,
         "ttl_ms": worker.ttl_ms if beats else None,
         "late": worker.is_late(now_ms) if beats else seat.standing in TROUBLED,
         "order": worker.order if beats else None,
@@ -59,6 +59,15 @@ def _worker(seat: Seat, now_ms: int) -> dict[str, Any]:
         "held": [_held(job) for job in seat.jobs],
         "exact": seat.is_whole,
     }
+
+
+def _beat(worker: Worker | None, now_ms: int) -> str:
+    """How long ago its last beat was."""
+    from rqtui.text.formats import age
+
+    if worker is None:
+        return "never"
+    return f"{age(now_ms - worker.beat_ms)} ago" if worker.beat_ms else "not known"
 
 
 def _held(job: Job) -> dict[str, Any]:
@@ -88,7 +97,7 @@ def _write_workers(seats: Iterable[Seat], now_ms: int) -> None:
                 job.name if job else "",
                 job_id(job.id if job else told, 48) if job or told else "",
                 "" if seat.since_ms is None else age(now_ms - seat.since_ms),
-                "never" if worker is None else f"{age(now_ms - worker.beat_ms)} ago",
+                _beat(worker, now_ms),
                 " @ ".join(part for part in (worker.pid, worker.host) if part) if worker else "",
             ]
         )

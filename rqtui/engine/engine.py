@@ -163,7 +163,9 @@ class Engine(Discovery):
             if (queue.oldest_ready_ms or 0) >= SUSPECT_MS and ref in rates:
                 rates[ref] = rate = rate._replace(usual_ms=self._rates.usual_ms(ref))
             whole = self._with_faults(ref, queue)
-            judged = health.judged(whole, rate, self.limits(ref), self._inspections.known(ref))
+            judged = health.judged(
+                whole, rate, self.limits(ref), self._inspections.known(ref), self.layouts[ref.layout].remedies
+            )
             made[ref] = self._inspections.counted(ref, judged)
         return made
 

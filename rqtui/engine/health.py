@@ -8,14 +8,16 @@ thresholds say (`config/thresholds.py`); the page for people is `docs/health.md`
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from rqtui.config.thresholds import DEFAULTS, Limit, Thresholds
 from rqtui.connection.nodes import nodes
 from rqtui.engine.inspection import NOTHING, SUSPECT_MS, Known, failing_since_ms
 from rqtui.engine.rates import NO_RATE, is_plausible
+from rqtui.layout.layout import typed
 from rqtui.model import Cause, Finding, Queue, Rate, State, Verdict
 
 if TYPE_CHECKING:
@@ -56,12 +58,23 @@ KINDS = {  # of findings about a queue and about the server; `docs/health.md` li
 Check = Callable[[Queue, Rate, Thresholds, Known], Finding | None]
 
 
-def judged(queue: Queue, rate: Rate = NO_RATE, limits: Thresholds = DEFAULTS, known: Known = NOTHING) -> Queue:
-    """The queue with its findings, the worst first, what nobody can know of it, and the verdict of the worst."""
+def judged(
+    queue: Queue,
+    rate: Rate = NO_RATE,
+    limits: Thresholds = DEFAULTS,
+    known: Known = NOTHING,
+    remedies: Mapping[str, str] = MappingProxyType({}),
+) -> Queue:
+    """The queue with its findings, the worst first, what nobody can know of it, and the verdict of the worst.
+
+    `remedies` are what helps in this system, by kind; where that is nothing, its own faults tell the same.
+    """
     unknown = _unknown(queue)
     found = [graded for one in queue.findings if (graded := _graded(one, limits))]
     for check in _CHECKS:
         finding = check(queue, rate, limits, known)
+        if finding is not None and (helps := remedies.get(finding.kind, finding.remedy)) != finding.remedy:
+            finding = replace(finding, remedy=helps.format(queue=typed(queue.name)), key="") if helps else None
         if finding is not None:
             found.append(finding)
     if not found:

@@ -64,6 +64,9 @@ class Layout:
     effects: ClassVar[
         Mapping[str, str]
     ] = {}  # by verb: what it does here, where that is more than the table of verbs says
+    remedies: ClassVar[
+        Mapping[str, str]
+    ] = {}  # by kind of a finding of any queue: what helps; empty: it says it better
     new_body: ClassVar[str] = "{}"  # what the body of a new job looks like, for a form to begin with
 
     def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:

@@ -14,6 +14,7 @@ import base64
 import binascii
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -24,11 +25,12 @@ from typing import Any, NamedTuple
 from rqtui.errors import UsageError
 from rqtui.layout.foreign import Foreign, rows_by_name
 from rqtui.layout.layout import Answers, Ask
-from rqtui.model import Attempt, Fact, Job, Place, Queue, State
+from rqtui.model import Attempt, Fact, Job, Page, Place, Queue, Schedule, State, Worker
 from rqtui.scripts.script import Answer
 from rqtui.text import pickles
 from rqtui.text.body import inflated
 from rqtui.text.names import to_bytes, to_text
+from rqtui.text.sanitise import safe
 
 TOGETHER = 25  # queues per call of `tally`
 AT_ONCE = 50  # jobs per call of `page`
@@ -70,6 +72,13 @@ class Rq(Foreign):
     names_key = "rq:queues"
     finds_by_id = True
     tells = frozenset({"name", "error", "worker"})
+    remedies = {
+        "no-live-worker": "start one: rq worker {queue}",
+        "oldest-ready": "add workers: rq worker {queue}",
+        "backlog-grows": "add workers: rq worker {queue}",
+        "due-not-dispatched": "",
+        "expired-not-reaped": "",
+    }
 
     def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:
         super().__init__(*options, is_asked=is_asked)
@@ -95,6 +104,8 @@ class Rq(Foreign):
             "suspended": f"{prefix}:suspended",
             "workers": f"{prefix}:workers:{queue}",
             "lock": f"{prefix}:scheduler-lock:{queue}",
+            "cron_schedulers": f"{prefix}:cron_schedulers",
+            "cron_jobs": f"{prefix}:cron_jobs",
         }
 
     def discover(self, client: Any) -> Iterator[list[str]]:
@@ -112,7 +123,7 @@ class Rq(Foreign):
         pipe = client.pipeline(transaction=False)
         pipe.exists(*(to_bytes(keys[place.name]) for place in self.places))
         pipe.sismember(to_bytes(keys["queues"]), to_bytes(keys["queued"]))
-        return any(number == 1 or (isinstance(number, int) and number > 0) for number in pipe.execute(False))
+        return any(isinstance(number, int) and number > 0 for number in pipe.execute(raise_on_error=False))
 
     # -- counts ---------------------------------------------------------------------------------------------------
 
@@ -142,7 +153,52 @@ class Rq(Foreign):
 
         return Ask(tuple(calls), read)
 
+    # -- workers and schedules ------------------------------------------------------------------------------------
+
+    def workers_ask(self, queue: str) -> Ask[tuple[Worker, ...]]:
+        """Everybody who registered for the queue; who died has no beat any more."""
+        call = self.call("roster", queue, {})
+
+        def read(answers: Answers) -> tuple[Worker, ...]:
+            if isinstance(answers[0], Exception):
+                raise answers[0]
+            now_ms = answers[0].values["now_ms"]
+            return tuple(_worker(queue, row, now_ms) for row in rows_by_name(answers[0]))
+
+        return Ask((call,), read)
+
+    def schedules_ask(self) -> Ask[tuple[Schedule, ...]]:
+        """The jobs of all cron schedulers."""
+        script = self.scripts["schedules"]
+        keys = {key.name: f"{self.prefix}:{key.name}" for key in script.keys}
+        call = script.call(keys, {"prefix": self.prefix})
+
+        def read(answers: Answers) -> tuple[Schedule, ...]:
+            if isinstance(answers[0], Exception):
+                raise answers[0]
+            return _schedules(rows_by_name(answers[0]))
+
+        return Ask((call,), read)
+
     # -- jobs -----------------------------------------------------------------------------------------------------
+
+    def page_ask(self, queue: str, place: str, offset: int, limit: int, body_bytes: int) -> Ask[Page]:
+        """A page; a long one by several scripts in one round trip, since each job is a few reads."""
+        if limit <= AT_ONCE or offset < 0:
+            return super().page_ask(queue, place, offset, limit, body_bytes)
+        end = offset + limit
+        asks = [
+            super(Rq, self).page_ask(queue, place, at, min(AT_ONCE, end - at), body_bytes)
+            for at in range(offset, end, AT_ONCE)
+        ]
+
+        def read(answers: Answers) -> Page:
+            pages = [ask.read([answer]) for ask, answer in zip(asks, answers, strict=True)]
+            jobs = tuple(job for page in pages for job in page.jobs)
+            following = offset + len(jobs)
+            return replace(pages[0], jobs=jobs, next=following if jobs and following < pages[0].total else None)
+
+        return Ask(tuple(call for ask in asks for call in ask.calls), read)
 
     def job_ask(self, queue: str, id: bytes, body_bytes: int) -> Ask[Job | None]:
         """All about one job, with the history of its runs."""
@@ -169,7 +225,9 @@ class Rq(Foreign):
             name, call = fits[1], description
         times = {field: _instant_ms(row[field]) for field in _TIMES}
         score_ms = _score_ms(row["score"])
-        ended_ms = times["ended_at"] if times["ended_at"] is not None else score_ms
+        since = {"queued": times["enqueued_at"], "finished": times["ended_at"], "failed": times["ended_at"]}
+        if where.name in _SINCE:
+            since[where.name] = times["created_at"] if score_ms is None else score_ms
         timeout = _whole(row["timeout"])
         error = _error(row["error"])
         history = _history(more or ())
@@ -187,11 +245,7 @@ class Rq(Foreign):
             due_ms=score_ms if where.name == "scheduled" else None,
             deadline_ms=score_ms if where.name == "started" else None,
             reserved_ms=times["started_at"] if where.state is State.RESERVED else None,
-            since_ms={
-                "queued": times["enqueued_at"],
-                "finished": ended_ms,
-                "failed": ended_ms,
-            }.get(where.name, score_ms if where.name in _SINCE else None),
+            since_ms=since.get(where.name),
             ttr_ms=timeout * 1000 if timeout is not None and timeout > 0 else None,
             worker=row["runner"] or row["worker_name"],
             error=error or (history[-1].error if history and where.state is State.DEAD else ""),
@@ -199,7 +253,7 @@ class Rq(Foreign):
             call=call,
         )
         problems = [*self._problems(queue, job, row, now_ms), *([read.problem] if read.problem else [])]
-        return replace(job, problem="; ".join(problems), facts=tuple(_facts(job, row, description, more)))
+        return replace(job, problem=safe("; ".join(problems)), facts=tuple(_facts(job, row, description, more)))
 
     def _problems(self, queue: str, job: Job, row: Mapping[str, Any], now_ms: int) -> Iterator[str]:
         """What is wrong with it, in words."""
@@ -209,33 +263,127 @@ class Rq(Foreign):
             return
         if size == _NO_HASH:
             is_forgotten = job.place in _FORGOTTEN and (_score_ms(row["score"]) or now_ms) <= now_ms
-            ghost = "its hash is gone: it counts, and nothing is known of it but its id"
-            yield (
-                "its time is over, and its hash is gone: RQ's next clean-up takes the id away"
-                if is_forgotten
-                else ghost
-            )
+            yield _FORGOTTEN_ID if is_forgotten else _GHOST
             return
         if size == _NO_DATA:
             yield "its hash has no data: no worker can run it"
         wrong = [name for name in _TIMES if row[name] and _instant_ms(row[name]) is None]
         if wrong:
             yield f"{wrong[0]} is no time: {row[wrong[0]][:40]!r}"
-        if row["score"] and _score_ms(row["score"]) is None and not (job.place in _FORGOTTEN and "inf" in row["score"]):
+        is_endless = job.place in _MAY_BE_INFINITE and row["score"] == "inf"
+        if row["score"] and _score_ms(row["score"]) is None and not is_endless:
             yield f"its score {row['score']} is no time in seconds"
         if "places" in row:
             yield from _standing(row["places"].split(), status)
         if row["origin"] and row["origin"] != queue:
             yield f"its hash says that it is of the queue {row['origin']}"
         if job.state in (State.READY, State.SCHEDULED) and row["left_ms"] >= 0 and not row["ttl"]:
-            yield f"its hash vanishes in {row['left_ms'] // 1000} s, run or not: a requeue left its failure's time to live"
+            left_s = row["left_ms"] // 1000
+            yield f"its hash vanishes in {left_s} s, run or not: a requeue left the time to live of its failure"
 
 
 LAYOUT = Rq
 
+
+def _worker(queue: str, row: Mapping[str, Any], now_ms: int) -> Worker:
+    """A worker from its row; its beat is good until RQ takes it for dead."""
+    beat_ms = _instant_ms(row["last_heartbeat"]) or 0
+    is_there = row["left_ms"] != _GONE and not row["death"]
+    running = to_text(row["execution"]).partition(":")[0] or to_text(row["current_job"])
+    queues = tuple(filter(None, row["queues"].split(",")))
+    state = row["state"] if is_there else "gone"
+    facts = [Fact(name, str(number)) for name in _COUNTS if (number := _whole(row[name])) is not None]
+    if row["executions"] > 1:
+        facts.append(Fact("runs", str(row["executions"])))
+    if (seconds := _seconds(row["total_working_time"])) is not None:
+        facts.append(Fact("worked for", round(1000 * seconds), "duration"))
+    if row["version"]:
+        facts.append(Fact("version", f"RQ {row['version']}, Python {row['python_version'].partition(' ')[0]}"))
+    return Worker(
+        to_text(row["worker"]),
+        queue,
+        beat_ms if is_there else 0,
+        max(1, now_ms + row["left_ms"] - beat_ms) if is_there and row["left_ms"] >= 0 else _BUSY_TTL_MS,
+        "stop" if row["shutdown_requested_date"] else "run",
+        row["pid"],
+        row["hostname"],
+        _instant_ms(row["birth"]),
+        to_bytes(running),
+        queues,
+        state,
+        tuple(facts),
+    )
+
+
+_GONE = -2  # of a time to live: the key is not there
+_BUSY_TTL_MS = 90_000  # rq/worker: job_monitoring_interval + 60 s, while it runs a job
+_COUNTS = ("successful_job_count", "failed_job_count")
+
+
+def _schedules(rows: Sequence[Mapping[str, Any]]) -> tuple[Schedule, ...]:
+    """A schedule for each job of each scheduler."""
+    enqueued = {row["name"]: _score_ms(row["at_s"]) for row in rows if row["kind"] == "enqueued"}
+    found: list[Schedule] = []
+    for row in rows:
+        if row["kind"] == "scheduler":
+            found += _schedules_of(row, enqueued)
+    living = Counter((each.name, each.queue, each.call, each.pattern) for each in found if each.enabled)
+    return tuple(
+        each._replace(problem=f"{number} schedulers enqueue it, each of them")
+        if each.enabled and not each.problem and (number := living[each.name, each.queue, each.call, each.pattern]) > 1
+        else each
+        for each in found
+    )
+
+
+def _schedules_of(row: Mapping[str, Any], enqueued: Mapping[bytes, int | None]) -> Iterator[Schedule]:
+    """The jobs of one scheduler, as it wrote them."""
+    where = "@".join(part for part in (row["pid"], row["hostname"]) if part)
+    owner = f"{to_text(row['name'])} {where}".strip()
+    is_there = row["left_ms"] != _GONE
+    problem = "" if is_there else "its scheduler died: it is enqueued no more"
+    try:
+        jobs = json.loads(row["jobs"]) if row["jobs"] else None
+    except (ValueError, RecursionError):
+        jobs = None
+    if not isinstance(jobs, list):
+        problem = problem or "its scheduler does not say what it enqueues: RQ does so from 3.0 on"
+        yield Schedule(to_text(row["name"]), "rq", "", "", owner=owner, enabled=is_there, problem=problem)
+        return
+    for job in jobs:
+        told = {str(name): value for name, value in job.items()} if isinstance(job, dict) else {}
+        function = str(told.get("func_name") or "")
+        name = str(told.get("name") or function)
+        interval, cron = told.get("interval"), told.get("cron")
+        last_ms = _instant_ms(str(told.get("latest_enqueue_time") or ""))
+        yield Schedule(
+            name,
+            "rq",
+            str(told.get("queue_name") or ""),
+            str(cron) if cron else f"every {interval} s" if interval else "",
+            pickles.call_text(function, _loaded(told.get("args")), _loaded(told.get("kwargs")), _LONGEST_CALL),
+            _instant_ms(str(told.get("next_enqueue_time") or "")),
+            last_ms if last_ms is not None else enqueued.get(to_bytes(name)),
+            owner,
+            is_there,
+            problem if function else problem or "its scheduler wrote what is no job",
+        )
+
+
+def _loaded(value: object) -> object:
+    """Arguments of a cron job, JSON in JSON; what RQ could not write as JSON is told by its own words."""
+    try:
+        return json.loads(value) if isinstance(value, str) else ()
+    except (ValueError, RecursionError):
+        return [pickles.Name("", str(value))]
+
+
 _TIMES = ("created_at", "enqueued_at", "started_at", "ended_at")
 _SINCE = frozenset({"deferred", "ready_to_enqueue", "canceled"})  # places whose scores say since when
 _FORGOTTEN = frozenset({"finished", "failed"})  # and until when
+_MAY_BE_INFINITE = frozenset({"finished", "failed", "deferred"})  # in RQ 2 who is deferred has no time
+_GHOST = "its hash is gone: it counts, and nothing is known of it but its id"
+_FORGOTTEN_ID = "its time is over, and its hash is gone: RQ's next clean-up takes the id away"
 _CALL = re.compile(r"([A-Za-z_][\w.]*)\(")
 
 
@@ -326,11 +474,16 @@ def _instant_ms(text: str) -> int | None:
 
 def _score_ms(score: str) -> int | None:
     """A score, or a time of an execution, in ms; None for what is no time."""
+    seconds = _seconds(score)
+    return round(seconds * 1000) if seconds is not None and seconds >= 0 else None
+
+
+def _seconds(text: str) -> float | None:
     try:
-        seconds = float(score)
+        seconds = float(text)
     except ValueError:
         return None
-    return round(seconds * 1000) if isfinite(seconds) and 0 <= seconds < _LATEST_S else None
+    return seconds if isfinite(seconds) and abs(seconds) < _LATEST_S else None
 
 
 def _whole(text: str) -> int | None:
@@ -341,7 +494,7 @@ def _whole(text: str) -> int | None:
 
 _FAILED, _STOPPED = "2", "3"
 _DURATIONS = ("result_ttl", "failure_ttl")
-_HIDDEN = frozenset({"meta", "dependency_ids", "dependency_id", "result", *_DURATIONS})
+_HIDDEN = frozenset({"meta", "dependency_ids", "dependency_id", "result", "last_heartbeat", *_DURATIONS})
 
 
 def _records(more: Sequence[Mapping[str, Any]], kind: str) -> dict[bytes, dict[str, bytes]]:
@@ -377,6 +530,11 @@ def _facts(
         yield Fact("description", description)
     if row["retries_left"]:
         yield Fact("retries left", row["retries_left"])
+    if row["rate_limit_key"]:
+        yield Fact("rate limit", row["rate_limit_key"])
+    for name, value in (("last beat", row["beat"]), ("seen by maintenance", row["seen"])):
+        if (at_ms := _score_ms(value)) is not None:
+            yield Fact(name, at_ms, "instant")
     if more is None:
         return
     fields = _records(more, "field").get(b"", {})
@@ -395,9 +553,11 @@ def _facts(
             yield Fact(label, id, "ref", "" if origin == job.queue else origin)
     for id, told in _records(more, "execution").items():
         beat_ms = _score_ms(to_text(told.get("last_heartbeat", b"")))
-        yield Fact("execution", f"{to_text(id)} of {to_text(told.get('worker_name', b'')) or 'an unnamed worker'}")
-        if beat_ms is not None:
-            yield Fact("its last beat", beat_ms, "instant")
+        yield Fact(
+            "execution", f"{to_text(id)} by {to_text(told.get('worker_name', b'')) or 'a worker without a name'}"
+        )
+        if beat_ms is not None and not row["beat"]:
+            yield Fact("last beat", beat_ms, "instant")
     for name, text in (
         ("timeout", row["timeout"]),
         ("ttl", row["ttl"]),
@@ -410,7 +570,7 @@ def _facts(
     if job.place in _FORGOTTEN:
         until_ms = _score_ms(row["score"])
         yield Fact("forgotten", until_ms, "instant") if until_ms is not None else Fact("forgotten", "never")
-    if row["left_ms"] >= 0:
+    elif row["left_ms"] >= 0:
         yield Fact("hash vanishes", row["now_ms"] + row["left_ms"], "instant")
     for name, value in fields.items():
         if value and name not in _HIDDEN:

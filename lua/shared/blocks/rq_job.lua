@@ -16,13 +16,14 @@ local function failure(job_id, key) -- what the last run left: base64 of zlib; o
   end
   return field(key, 'exc_info', long)
 end
+local none = {'', '', '', '', '', '', '', '', '', '', '', '', '', '', ''}
 local function job_row(where, member, score)
   local job_id = id_of(member)
   local key = prefix .. ':job:' .. job_id
   local told = redis.pcall('HMGET', key, 'status', 'origin', 'created_at', 'enqueued_at', 'started_at', 'ended_at',
-    'worker_name', 'timeout', 'retries_left', 'ttl')
-  if told.err then return {job_id, member, score, -3, '', '', -2, '', '', '', '', '', '', '', '', '', '', '', '', '', ''} end
-  for i = 1, 10 do told[i] = string.sub(told[i] or '', 1, 1000) end
+    'worker_name', 'timeout', 'retries_left', 'rate_limit_key', 'ttl')
+  if told.err then return {job_id, member, score, -3, '', '', -2, unpack(none)} end
+  for i = 1, 11 do told[i] = string.sub(told[i] or '', 1, 1000) end
   local size, data, description, left_ms = redis.call('HSTRLEN', key, 'data'), '', '', -2
   if size == 0 then
     size = redis.call('HEXISTS', key, 'data') == 1 and 0 or redis.call('EXISTS', key) == 1 and -1 or -2
