@@ -112,7 +112,7 @@ if lengths.scheduled > 0 then
 end
 local kept = lengths.finished + lengths.failed
 if kept >= 20000 then
-  local place = lengths.finished > lengths.failed and finished or failed
+  local place = lengths.finished >= lengths.failed and finished or failed
   local id, with_results = '', 0
   for _, each in ipairs(redis.call('ZRANGE', place, -10, -1)) do
     with_results, id = with_results + redis.call('EXISTS', prefix .. ':results:' .. each), each

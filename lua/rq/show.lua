@@ -154,7 +154,9 @@ for each in string.gmatch(named, '"([^"]+)"') do
   if number <= 100 then other('dependency', each) end
 end
 local waiting = redis.pcall('SSCAN', job .. ':dependents', 0, 'COUNT', 100)
-for i = 1, waiting.err and 0 or math.min(100, #waiting[2]) do other('dependent', waiting[2][i]) end
+waiting = waiting.err and {} or waiting[2]
+table.sort(waiting)
+for i = 1, math.min(100, #waiting) do other('dependent', waiting[i]) end
 local answer = {'found', now_ms, place, table.concat(places, ' '), unpack(row)}
 answer[#answer + 1] = rows
 return answer

@@ -292,7 +292,7 @@ def _worker(queue: str, row: Mapping[str, Any], now_ms: int) -> Worker:
     running = to_text(row["execution"]).partition(":")[0] or to_text(row["current_job"])
     queues = tuple(filter(None, row["queues"].split(",")))
     state = row["state"] if is_there else "gone"
-    facts = [Fact(name, str(number)) for name in _COUNTS if (number := _whole(row[name])) is not None]
+    facts = [Fact(label, row[name]) for name, label in _COUNTS.items() if row[name]]
     if row["executions"] > 1:
         facts.append(Fact("runs", str(row["executions"])))
     if (seconds := _seconds(row["total_working_time"])) is not None:
@@ -317,7 +317,7 @@ def _worker(queue: str, row: Mapping[str, Any], now_ms: int) -> Worker:
 
 _GONE = -2  # of a time to live: the key is not there
 _BUSY_TTL_MS = 90_000  # rq/worker: job_monitoring_interval + 60 s, while it runs a job
-_COUNTS = ("successful_job_count", "failed_job_count")
+_COUNTS = {"successful_job_count": "successful jobs", "failed_job_count": "failed jobs"}
 
 
 def _schedules(rows: Sequence[Mapping[str, Any]]) -> tuple[Schedule, ...]:

@@ -1,0 +1,639 @@
+"""RQ as rqtui shows it: queues, jobs, workers and schedules as RQ 2.6 and 3.0 write them, its faults, and bad input.
+
+What its verbs change stands in `test_rq_verbs.py`; the stock program itself runs in `tests/beside`.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import pickle
+import time
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+import keyspace
+import pytest
+from families import all_hold, in_one
+from redis import Redis
+
+from rqtui.engine.engine import Engine, with_layouts
+from rqtui.errors import UsageError
+from rqtui.model import Fact, Finding, Focus, Job, PageWish, Queue, Ref, Schedule
+from rqtui.reports import errors, workers
+from rqtui.systems import registry
+
+NOW_S = time.time()
+PLACES = (
+    "scheduled", "deferred", "ready_to_enqueue", "queued", "started", "intermediate", "finished", "failed", "canceled",
+)  # fmt: skip
+DEFAULT, MAIL = Ref("rq", "default"), Ref("rq", "mail")
+
+# Recorded: what a worker of RQ 3.0.0 left of `fail("no 1")` and of `hello("bob")`.
+DATA = (
+    b"x\x9ck`\x9d*\xcb\x00\x01\x1a=\\%\x89\xc5\xd9\xc5zi\x89\x999S\xfczX\xf2\xf2\x15\x0c\xa7\xb4N\xa9\x9dR2E"
+    b"\x0f\x00\xce\xe9\x0cz"
+)
+RETURNED = "gAWVIQAAAAAAAAB9lCiMBWhlbGxvlIwDYm9ilIwBbpRdlChLAUsCSwNldS4="
+
+
+def written(seconds: float) -> str:
+    """An instant as RQ's hashes have it (rq/utils.py 3.0)."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def data(function: str, *args: object, **kwargs: object) -> bytes:
+    """A call as RQ writes it (rq/job.py 3.0)."""
+    return zlib.compress(pickle.dumps((function, None, args, kwargs), 5))
+
+
+def raised(text: str) -> str:
+    """An error as RQ writes it (rq/results.py 3.0)."""
+    return base64.b64encode(zlib.compress(text.encode())).decode()
+
+
+def job(
+    client: Redis, id: str, place: str = "queued", queue: str = "default", *, at_s: float = 0.0, **fields: Any
+) -> str:
+    """A job in a place of a queue, with the fields of its hash; `at_s` is its score, from now on."""
+    own = {
+        "data": data("tasks.add", 1, 2),
+        "origin": queue,
+        "status": {"intermediate": "queued"}.get(place, place),
+        "description": "tasks.add(1, 2)",
+        "created_at": written(NOW_S - 60),
+        "enqueued_at": written(NOW_S - 50),
+        "timeout": "180",
+    }
+    hash = {name: value for name, value in {**own, **fields}.items() if value is not None}
+    client.hset(f"rq:job:{id}", mapping=hash)
+    put(client, id, place, queue, at_s=at_s)
+    return id
+
+
+def put(client: Redis, id: str | bytes, place: str, queue: str = "default", *, at_s: float = 0.0) -> None:
+    """An id in a place, whatever its hash is."""
+    client.sadd("rq:queues", f"rq:queue:{queue}")
+    if place in ("queued", "intermediate"):
+        client.rpush(f"rq:queue:{queue}" + (":intermediate" if place == "intermediate" else ""), id)
+    else:
+        key = {"started": "wip", "ready_to_enqueue": "ready"}.get(place, place)
+        member = f"{id}:e-{id}" if place == "started" and isinstance(id, str) else id
+        client.zadd(f"rq:{key}:{queue}", {member: int(NOW_S + at_s)})
+
+
+def worker(client: Redis, name: str, queue: str = "default", **fields: str) -> None:
+    """A worker that beats."""
+    client.sadd(f"rq:workers:{queue}", f"rq:worker:{name}")
+    told = {"last_heartbeat": written(NOW_S - 5), "birth": written(NOW_S - 500), "queues": queue, "state": "idle"}
+    client.hset(
+        f"rq:worker:{name}",
+        mapping={
+            **told,
+            "pid": "42",
+            "hostname": "box",
+            "version": "3.0.0",
+            "python_version": "3.11.7 (main)",
+            **fields,
+        },
+    )
+    client.expire(f"rq:worker:{name}", 480)
+
+
+def world(client: Redis) -> None:
+    """A job in each place of `default`, and one in `mail`; all is well."""
+    worker(
+        client, "w1", queues="default,mail", successful_job_count="7", failed_job_count="1", total_working_time="2.5"
+    )
+    client.sadd("rq:workers:mail", "rq:worker:w1")
+    for place in PLACES:
+        late = {"scheduled": 3600.0, "started": 90.0, "finished": 500.0, "failed": 9000.0}
+        job(client, f"is-{place}", place, at_s=late.get(place, -20.0))
+    client.hset("rq:job:is-failed", mapping={"ended_at": written(NOW_S - 40), "data": DATA})
+    client.xadd(
+        "rq:results:is-failed", {"type": 2, "worker_name": "w1", "exc_string": raised("Traceback\nValueError: no 1\n")}
+    )
+    client.xadd("rq:results:is-finished", {"type": 1, "worker_name": "w1", "return_value": RETURNED})
+    job(client, "letter", queue="mail")
+
+
+def engine_on(client: Redis, *specs: str) -> Engine:
+    """An engine that has looked for queues."""
+    engine = with_layouts(client, [registry.make(*specs)] if specs else registry.make_all())
+    for _found in engine.discover():
+        pass
+    return engine
+
+
+def shown(client: Redis, id: str, ref: Ref = DEFAULT, body_bytes: int = 65536) -> Job:
+    found = engine_on(client).job(ref, id.encode(), body_bytes)
+    assert found is not None
+    return found
+
+
+def counted(client: Redis, ref: Ref = DEFAULT) -> Queue:
+    found = engine_on(client).snapshot(Focus(queues=(ref,), is_thorough=True)).queue(ref)
+    assert found is not None
+    return found
+
+
+def findings(client: Redis, ref: Ref = DEFAULT) -> dict[str, Finding]:
+    return {finding.kind: finding for finding in counted(client, ref).findings}
+
+
+def facts(seen: Job) -> dict[str, object]:
+    return {fact.name: fact.value for fact in seen.facts}
+
+
+# -- what stands there -------------------------------------------------------------------------------------------------
+
+
+def test_a_redis_with_rq_shows_its_queues_unasked_and_those_of_another_prefix_when_asked(any_client: Redis) -> None:
+    world(any_client)
+    engine = engine_on(any_client)
+    assert [ref for ref in engine.refs if ref.layout == "rq"] == [DEFAULT, MAIL] and not engine.unspoken
+    assert engine.find("mail") == MAIL and engine.layouts["rq"].words("mail") == "rq:mail"
+    [layout] = registry.make_all(["rq:prefix={app}"])
+    any_client.sadd("{app}:queues", "{app}:queue:default", "rq:queue:stray", "{app}:queue:")
+    other = with_layouts(any_client, [layout])
+    assert [ref for found in other.discover() for ref in found] == [DEFAULT]
+    assert layout.keys("default")["started"] == "{app}:wip:default"
+    assert layout.words("default") == "--layout 'rq:prefix={app}' rq:default"
+    assert layout.recognises(any_client, "default") and not layout.recognises(any_client, "nothing")
+    for wrong in (("rq:prefix=",), ("rq:prefix=a b",), ("rq:prefix=a", "rq:prefix=b"), ("rq:queue=x",)):
+        with pytest.raises(UsageError):
+            registry.make(*wrong)
+
+
+def test_a_queue_is_counted_alone_and_among_others_as_its_places_are_listed(any_client: Redis) -> None:
+    world(any_client)
+    job(any_client, "second")
+    job(any_client, "due", "scheduled", at_s=-30)
+    job(any_client, "late", "started", at_s=-10)
+    worker(any_client, "w2")
+    any_client.hset("rq:worker:w2", "death", written(NOW_S))
+    any_client.sadd("rq:workers:default", "rq:worker:gone")
+    any_client.set("rq:suspended", "1")
+    engine = engine_on(any_client)
+    queues = {
+        "alone": engine.ask(engine.layouts["rq"].queue_ask("default")),
+        "among others": engine.ask(engine.layouts["rq"].queues_ask(["mail", "default"]))[1],  # type: ignore[arg-type]
+    }
+
+    def holds(how: str) -> None:
+        queue = queues[how]
+        assert queue.by_place() == {place: 1 for place in PLACES} | {"scheduled": 2, "queued": 2, "started": 2}
+        assert (queue.overdue, queue.expired, queue.workers, queue.paused) == (1, 1, 1, True)
+        assert queue.oldest_ready_ms is not None and queue.next_due_ms is not None and queue.next_expiry_ms is not None
+        assert queue.oldest_ready_ms >= 49_000 and queue.next_due_ms <= -29_000 and queue.next_expiry_ms <= -9_000
+        for place in PLACES:
+            assert engine.page(DEFAULT, place).total == queue.count(place)
+
+    all_hold((each, partial(holds, each)) for each in queues)
+
+
+def test_many_queues_are_counted_in_one_round_trip_by_scripts_of_at_most_fifty(client: Redis) -> None:
+    for number in range(120):
+        job(client, f"job-{number}", queue=f"queue-{number:03d}")
+    engine = engine_on(client, "rq")
+    engine.snapshot()
+    snapshot = engine.snapshot()
+    assert len(snapshot.queues) == 120 and {queue.count("queued") for queue in snapshot.queues} == {1}
+    asks = engine._counting.asks(engine.client, engine.refs)
+    assert all(len(call.keys) <= 1 + 50 * 10 for ask in asks for call in ask.calls)
+    assert snapshot.cost.trips == 1
+
+
+def test_a_long_page_is_the_pages_of_its_parts(client: Redis) -> None:
+    for number in range(130):
+        job(client, f"job-{number:03d}")
+    engine = engine_on(client, "rq")
+    page = engine.page(DEFAULT, "queued", 10, 110)
+    assert [one.id for one in page.jobs] == [b"job-%03d" % number for number in range(10, 120)] and page.next == 120
+    assert engine.page(DEFAULT, "queued", 120, 110).next is None
+    assert [one.id for one in engine.page(DEFAULT, "queued", -1, 3).jobs] == [b"job-127", b"job-128", b"job-129"]
+    assert [len(found) for found in engine.scan(DEFAULT, "queued", lambda one: one.id.endswith(b"7"))] == [13]
+
+
+def test_a_row_of_each_place_tells_the_call_and_its_times(any_client: Redis) -> None:
+    world(any_client)
+    any_client.hset("rq:execution:is-started:e-is-started", mapping={"worker_name": "w1", "last_heartbeat": NOW_S - 3})
+    any_client.set("rq:queue:default:intermediate:first_seen:is-intermediate", NOW_S - 2)
+    engine = engine_on(any_client)
+    rows = {place: engine.page(DEFAULT, place).jobs[0] for place in PLACES}
+    assert {row.id for row in rows.values()} == {f"is-{place}".encode() for place in PLACES}
+    assert {row.place for row in rows.values()} == set(PLACES) and not any(row.problem for row in rows.values())
+    assert {row.call for place, row in rows.items() if place != "failed"} == {"tasks.add(1, 2)"}
+    assert (rows["failed"].call, rows["failed"].name) == ("tasks.fail('no 1')", "tasks.fail")
+    assert rows["failed"].error == "Traceback\nValueError: no 1\n"
+    assert (rows["started"].member, rows["started"].worker) == (b"is-started:e-is-started", "w1")
+    expected = {
+        "scheduled": ("due_ms", 3600), "started": ("deadline_ms", 90), "failed": ("since_ms", -40),
+        "queued": ("since_ms", -50), "canceled": ("since_ms", -20), "deferred": ("since_ms", -20),
+    }  # fmt: skip
+    for place, (name, seconds) in expected.items():
+        assert abs(getattr(rows[place], name) / 1000 - NOW_S - seconds) < 2, place
+    assert facts(rows["intermediate"])["seen by maintenance"] == round((NOW_S - 2) * 1000)
+    assert {row.ttr_ms for row in rows.values()} == {180_000}
+
+
+def test_all_that_rq_knows_of_a_job_is_told(any_client: Redis) -> None:
+    world(any_client)
+    job(any_client, "parent", "finished", "mail", at_s=500)
+    job(any_client, "child", "deferred", "mail")
+    any_client.sadd("rq:job:is-failed:dependents", "child", "is-deferred")
+    told = {
+        "meta": pickle.dumps({"who": "ann", "n": [1, 2]}, 5),
+        "dependency_ids": json.dumps(["parent", "is-finished"]),
+        "description": "Mail to bob",
+        "retries_left": "2",
+        "retry_intervals": "[10, 60]",
+        "result_ttl": "500",
+        "failure_ttl": "-1",
+        "group_id": "nightly",
+        "rate_limit_key": "smtp",
+        "success_callback_name": "",
+        "status": "stopped",
+    }
+    any_client.hset("rq:job:is-failed", mapping=told)
+    ended = {"execution_started_at": f"{NOW_S - 9:.3f}", "execution_ended_at": f"{NOW_S - 4:.3f}"}
+    any_client.xadd("rq:results:is-failed", {"type": 3, "worker_name": "w2", "exc_string": raised("stopped"), **ended})
+    seen = shown(any_client, "is-failed")
+    expected = {
+        "status": "stopped", "description": "Mail to bob", "retries left": "2", "rate limit": "smtp",
+        "meta": '{"who": "ann", "n": [1, 2]}', "timeout": 180_000, "result ttl": 500_000, "failure ttl": "for ever",
+        "group id": "nightly", "retry intervals": "[10, 60]",
+    }  # fmt: skip
+    assert expected.items() <= facts(seen).items() and "success callback name" not in facts(seen)
+    assert [fact for fact in seen.facts if fact.kind == "ref"] == [
+        Fact("depends on", b"parent", "ref", "mail"),
+        Fact("depends on", b"is-finished", "ref"),
+        Fact("dependent", b"child", "ref", "mail"),
+        Fact("dependent", b"is-deferred", "ref"),
+    ]
+    assert seen.error == "stopped" and seen.body == DATA and not seen.problem
+    assert [(run.worker, run.error) for run in seen.history] == [
+        ("w1", "Traceback\nValueError: no 1\n"),
+        ("w2", "stopped"),
+    ]
+    assert seen.history[1].end_ms - seen.history[1].start_ms == 5000
+    assert facts(shown(any_client, "is-finished"))["result"] == '{"hello": "bob", "n": [1, 2, 3]}'
+    any_client.zadd("rq:executions:is-started", {"e-is-started": NOW_S + 150})
+    any_client.hset("rq:execution:is-started:e-is-started", mapping={"worker_name": "w1", "last_heartbeat": NOW_S - 3})
+    running = shown(any_client, "is-started")
+    assert running.member == b"is-started:e-is-started" and running.worker == "w1"
+    assert facts(running)["execution"] == "e-is-started by w1"
+    assert facts(running)["last beat"] == round((NOW_S - 3) * 1000)
+
+
+@in_one(
+    "given, call, name",
+    [
+        (data("mail.send", "a", to=["b"], n=None), "mail.send('a', to=['b'], n=None)", "mail.send"),
+        (
+            zlib.compress(json.dumps(["tasks.add", None, [1, "x"], {"k": 2}]).encode()),
+            "tasks.add(1, 'x', k=2)",
+            "tasks.add",
+        ),
+        (pickle.dumps(("tasks.add", None, (1,), {}), 2), "tasks.add(1)", "tasks.add"),
+        (zlib.compress(pickle.dumps(("count", datetime(2026, 1, 2), (1,), {}), 5)), None, "count"),
+    ],
+)
+def test_a_call_is_read_in_each_way_that_rq_writes_it(given: bytes, call: str | None, name: str, client: Redis) -> None:
+    job(client, "a", data=given, description="other words")
+    seen = shown(client, "a")
+    assert (seen.name, seen.problem) == (name, "")
+    assert (
+        seen.call == call if call else seen.call.startswith("datetime.datetime(") and seen.call.endswith(").count(1)")
+    )
+
+
+def test_where_a_job_stands_is_found_by_its_id_in_every_place_and_in_its_own_queue_alone(client: Redis) -> None:
+    world(client)
+    job(client, "lost", "queued")
+    client.lrem("rq:queue:default", 0, "lost")
+    job(client, "held", "queued", status="rate_limited", rate_limit_key="smtp")
+    client.lrem("rq:queue:default", 0, "held")
+    job(client, "twice", "failed", at_s=900)
+    client.rpush("rq:queue:default", "twice")
+    client.zadd("rq:wip:default", {"old": NOW_S})  # as RQ 1 had it
+    client.hset("rq:job:old", mapping={"data": DATA, "origin": "default", "status": "started"})
+    for place in PLACES:
+        assert shown(client, f"is-{place}").place == place
+        assert engine_on(client).job(MAIL, f"is-{place}".encode()) is None
+    found = engine_on(client).jobs_of_any_queue([b"letter", b"lost", b"nobody"])
+    assert [(ref, one.id) for ref, one in found.jobs] == [(DEFAULT, b"lost"), (MAIL, b"letter")]
+    assert "no worker will find it" in shown(client, "lost").problem
+    assert "rate limit" in shown(client, "held").problem
+    assert shown(client, "twice").problem == "it stands in failed and in queued"
+    assert (shown(client, "old").place, shown(client, "old").member) == ("started", b"old")
+
+
+def test_errors_are_grouped_by_what_was_raised(client: Redis) -> None:
+    trace = 'Traceback (most recent call last):\n  File "/app/tasks.py", line 4, in fail\n    raise ValueError(what)\n'
+    for number in range(5):
+        job(client, f"f-{number}", "failed", at_s=9000, data=data("tasks.fail", number))
+        client.xadd(f"rq:results:f-{number}", {"type": 2, "exc_string": raised(f"{trace}ValueError: no {number}\n")})
+    job(client, "old", "failed", at_s=9000, exc_info=zlib.compress(b"KeyError: 'as RQ 1 kept it'"))
+    job(client, "bare", "failed", at_s=9000, exc_info="not compressed")
+    engine = engine_on(client, "rq")
+    [*_steps, found] = errors.report(engine, [DEFAULT])
+    assert found is not None
+    groups = {group.message: group.dead for group in found.groups}
+    assert groups == {"ValueError: no #": 5, "KeyError: 'as RQ # kept it'": 1, "not compressed": 1}
+
+
+# -- workers and schedules ---------------------------------------------------------------------------------------------
+
+
+def test_workers_tell_what_they_run_and_who_died_is_gone(any_client: Redis) -> None:
+    world(any_client)
+    worker(any_client, "w3", state="busy", shutdown_requested_date=written(NOW_S))
+    any_client.sadd("rq:worker:w3:executions", "is-started:e-is-started")
+    worker(any_client, "w2", version="2.6.0", current_job="other")
+    any_client.sadd("rq:workers:default", "rq:worker:gone", "no key of a worker")
+    any_client.hset("rq:job:is-started", "worker_name", "w3")
+    engine = engine_on(any_client)
+    roster = {one.name: one for one in engine.workers(DEFAULT)}
+    assert list(roster) == ["gone", "no key of a worker", "w1", "w2", "w3"]
+    w1, w3, gone = roster["w1"], roster["w3"], roster["gone"]
+    assert (w1.pid, w1.host, w1.state, w1.order, w1.queues) == ("42", "box", "idle", "run", ("default", "mail"))
+    assert [tuple(fact)[:2] for fact in w1.facts] == [
+        ("successful jobs", "7"), ("failed jobs", "1"), ("worked for", 2500), ("version", "RQ 3.0.0, Python 3.11.7"),
+    ]  # fmt: skip
+    assert (w3.job, w3.order, roster["w2"].job) == (b"is-started", "stop", b"other")
+    assert (gone.state, gone.beat_ms) == ("gone", 0) and w1.beat_ms == round((NOW_S - 5) * 1000)
+    assert abs(w1.beat_ms + w1.ttl_ms - 1000 * (time.time() + 480)) < 60_000
+    seats, _now_ms, problems = workers.report(engine, [DEFAULT])
+    assert {seat.name: seat.standing.value for seat in seats}["gone"] == "gone" and not problems
+    assert next(seat for seat in seats if seat.name == "w3").jobs[0].id == b"is-started"
+
+
+def test_cron_jobs_are_told_with_their_schedulers(any_client: Redis) -> None:
+    hourly = {"func_name": "tasks.add", "name": "sum", "queue_name": "default", "args": "[1, 2]", "kwargs": '{"k": 3}',
+              "interval": None, "cron": "0 * * * *", "latest_enqueue_time": None,
+              "next_enqueue_time": written(NOW_S + 60)}  # fmt: skip
+    often = {"func_name": "tasks.beat", "queue_name": "mail", "args": None, "kwargs": "<not JSON serializable>",
+             "interval": 30, "latest_enqueue_time": written(NOW_S - 10)}  # fmt: skip
+    for name, jobs in (("a", [hourly, often]), ("b", [hourly]), ("rq2", None), ("broken", "{")):
+        any_client.zadd("rq:cron_schedulers", {name: NOW_S})
+        told = {"hostname": "box", "pid": "7"} | (
+            {} if jobs is None else {"cron_jobs": jobs if jobs == "{" else json.dumps(jobs)}
+        )
+        any_client.hset(f"rq:cron_scheduler:{name}", mapping=told)
+    any_client.zadd("rq:cron_schedulers", {"dead": NOW_S - 900})
+    any_client.zadd("rq:cron_jobs", {"sum": NOW_S - 3600})
+    engine = engine_on(any_client)
+    ask = engine.layouts["rq"].schedules_ask()
+    assert ask is not None
+    found: dict[str, list[Schedule]] = {}
+    for one in engine.ask(ask):
+        found.setdefault(one.name, []).append(one)
+    assert {name: len(each) for name, each in found.items()} == {
+        "sum": 2,
+        "tasks.beat": 1,
+        "rq2": 1,
+        "broken": 1,
+        "dead": 1,
+    }
+    first, beat = found["sum"][0], found["tasks.beat"][0]
+    assert (first.queue, first.pattern, first.call, first.owner) == (
+        "default",
+        "0 * * * *",
+        "tasks.add(1, 2, k=3)",
+        "a 7@box",
+    )
+    assert first.last_ms == round(1000 * (NOW_S - 3600)) and first.problem == "2 schedulers enqueue it, each of them"
+    assert first.next_ms is not None and abs(first.next_ms / 1000 - NOW_S - 60) < 1
+    assert (beat.pattern, beat.call, beat.problem) == ("every 30 s", "tasks.beat()", "")
+    assert not found["dead"][0].enabled and "died" in found["dead"][0].problem
+    assert "does not say" in found["rq2"][0].problem and found["rq2"][0].enabled
+
+
+# -- its own faults ----------------------------------------------------------------------------------------------------
+
+
+def abandoned(client: Redis) -> None:
+    job(client, "a", "started", at_s=-30, worker_name="w9")
+    job(client, "ended already", "started", at_s=-30, status="finished")
+    job(client, "runs", "started", at_s=60)
+
+
+def no_scheduler(client: Redis) -> None:
+    job(client, "a", "scheduled", at_s=-30)
+    job(client, "later", "scheduled", at_s=30)
+
+
+def scheduler_behind(client: Redis) -> None:
+    job(client, "a", "scheduled", at_s=-200)
+    client.set("rq:scheduler-lock:default", "s1")
+
+
+def vanishing(client: Redis) -> None:
+    job(client, "a")
+    client.expire("rq:job:a", 74)
+    job(client, "by choice", ttl="60")
+    client.expire("rq:job:by choice", 60)
+
+
+def ghost(client: Redis) -> None:
+    put(client, "a", "failed", at_s=100)
+    put(client, "forgotten a minute ago", "finished", at_s=-60)
+
+
+def stale_intermediate(client: Redis) -> None:
+    worker(client, "w1")
+    job(client, "a", "intermediate", status="finished")
+    job(client, "just taken", "intermediate")
+    client.set("rq:queue:default:intermediate:first_seen:just taken", NOW_S - 5)
+
+
+def heavy_results(client: Redis) -> None:
+    for place in ("finished", "failed"):
+        client.zadd(f"rq:{place}:default", {f"{place}-{number}": NOW_S + 9000 + number for number in range(10_000)})
+    for number in (9_999, 9_998):
+        job(client, f"finished-{number}", "finished", at_s=99_999 + number)
+    client.xadd("rq:results:finished-9999", {"type": 1})
+
+
+def worker_gone(client: Redis) -> None:
+    worker(client, "w1")
+    client.sadd("rq:workers:default", "rq:worker:w9")
+
+
+FAULTS: Mapping[str, tuple[Callable[[Redis], None], str, str, str]] = {
+    "abandoned": (abandoned, "rq:wip:default", "1 started", "rqtui reap rq:default"),
+    "no-scheduler": (no_scheduler, "rq:scheduled:default", "1 due", "rqtui dispatch rq:default"),
+    "scheduler-behind": (scheduler_behind, "rq:scheduled:default", "scheduler s1", "--place scheduled --all --limit 1"),
+    "vanishing": (vanishing, "rq:queue:default", "7", "redis-cli PERSIST rq:job:a"),
+    "ghost": (ghost, "rq:failed:default", "1 of those", "rqtui act delete rq:default a"),
+    "stale-intermediate": (stale_intermediate, "rq:queue:default:intermediate", "finished", "rqtui reap rq:default"),
+    "heavy-results": (heavy_results, "rq:finished:default", "104 MB", "--place finished --all"),
+    "worker-gone": (worker_gone, "rq:workers:default", "rq:worker:w9", "SREM rq:workers:default rq:worker:w9"),
+}
+
+
+def test_each_fault_of_rq_is_named_with_its_key_and_what_helps(any_client: Redis) -> None:
+    world(any_client)
+    assert not findings(any_client)
+
+    def holds(kind: str) -> None:
+        any_client.flushall()
+        plant, key, text, remedy = FAULTS[kind]
+        any_client.sadd("rq:queues", "rq:queue:default")
+        plant(any_client)
+        told = findings(any_client)
+        assert kind in told and {"due-not-dispatched", "expired-not-reaped"}.isdisjoint(told), told.keys()
+        assert told[kind].keys == (key,) and text in told[kind].text and remedy in told[kind].remedy, told[kind]
+        assert told[kind].ids in ((b"a",), (), (b"finished-9999",))
+
+    all_hold((each, partial(holds, each)) for each in FAULTS)
+
+
+def test_what_helps_is_said_in_rqs_own_words(client: Redis) -> None:
+    job(client, "a", enqueued_at=written(NOW_S - 900))
+    assert findings(client)["no-live-worker"].remedy == "start one: rq worker default"
+
+
+# -- bad input ---------------------------------------------------------------------------------------------------------
+
+BOMB = zlib.compress(b"\x80" + b"0" * 3_000_000, 9)
+
+
+class Evil:
+    def __reduce__(self) -> tuple[object, ...]:
+        import os
+
+        return os.system, ("touch /tmp/rqtui-was-here",)
+
+
+def test_what_no_reader_understands_is_shown_named_and_never_run(client: Redis) -> None:
+    bad: Mapping[str, tuple[dict[str, Any], str]] = {
+        "no-data": ({"data": None}, "its hash has no data"),
+        "empty": ({"data": ""}, ""),
+        "noise": ({"data": b"\xff\x00\x01"}, "neither a pickle nor JSON"),
+        "torn": ({"data": data("tasks.add", 1)[:-9]}, "no pickle"),
+        "evil": ({"data": zlib.compress(pickle.dumps(Evil()))}, "no call of RQ: posix.system('touch"),
+        "evil-arg": ({"data": data("tasks.add", Evil())}, ""),
+        "bomb": ({"data": BOMB}, "inflates to more than"),
+        "deep": ({"data": zlib.compress(b"[" * 60_000)}, "neither a pickle nor JSON"),
+        "big": (
+            {
+                "data": zlib.compress(pickle.dumps(("tasks.add", None, ("x" * 30_000_000,), {}), 5), 0),
+                "description": "tasks.add('xx…')",
+            },
+            "",
+        ),
+        "other": ({"data": zlib.compress(b"[1]")}, "no call of RQ"),
+        "times": (
+            {"enqueued_at": "yesterday", "timeout": "soon", "ttl": "\xff"},
+            "enqueued_at is no time: 'yesterday'",
+        ),
+        "year": ({"enqueued_at": "99999-01-01T00:00:00Z", "retries_left": "9" * 400}, "enqueued_at is no time"),
+        "lines": ({"status": "a\nb\x1b[31m", "origin": "else\x1bwhere"}, "of the queue else"),
+    }
+    for id, (fields, _problem) in bad.items():
+        job(client, id, **fields)
+    client.set("rq:job:string", "not a hash")
+    for id in ("string", "ghost", "good"):
+        put(client, id, "queued")
+    job(client, "ok")
+    before = keyspace.dump(client)
+    engine = engine_on(client)
+    page = engine.page(DEFAULT, "queued", 0, 100)
+    rows = {one.id.decode(): one for one in page.jobs}
+    expected = {id: problem for id, (_fields, problem) in bad.items()}
+    expected |= {"string": "rq:job:string holds what is no hash", "ghost": "its hash is gone", "ok": ""}
+
+    def holds(id: str) -> None:
+        for seen in (rows[id], shown(client, id, body_bytes=-1) if id not in ("ghost",) else rows[id]):
+            problem = expected[id] if id != "big" or seen.body is None else "inflates to more than"
+            assert problem in seen.problem if problem else not seen.problem, seen.problem
+            assert "\x1b" not in seen.problem and "\n" not in seen.problem
+
+    all_hold((each, partial(holds, each)) for each in expected)
+    assert rows["big"].body is None and rows["big"].body_bytes > 29_000_000 and rows["big"].name == "tasks.add"
+    assert rows["evil-arg"].call == "tasks.add(posix.system('touch /tmp/rqtui-was-here'))"
+    assert counted(client).count("queued") == len(bad) + 4 and not counted(client).error
+    assert keyspace.dump(client) == before
+
+
+def test_another_programs_key_or_an_odd_name_of_a_queue_stops_nothing_else(client: Redis) -> None:
+    long, odd = "q" * 300, "caf\udce9"
+    job(client, "a")
+    client.sadd("rq:queues", b"rq:queue:" + long.encode(), b"rq:queue:caf\xe9", "rq:queue:two words", "rq:queue:held")
+    client.rpush(b"rq:queue:caf\xe9", "odd-1")
+    client.hset(
+        "rq:job:odd-1", mapping={"data": DATA, "origin": b"caf\xe9", "status": "queued", "created_at": written(NOW_S)}
+    )
+    client.rpush(f"rq:queue:{long}", "a")
+    client.set("rq:failed:held", "another program")
+    engine = engine_on(client)
+    assert [ref.queue for ref in engine.refs] == sorted([odd, "default", "held", long, "two words"])
+    queues = {queue.name: queue for queue in engine.snapshot().queues}
+    assert queues["held"].verdict.kind == "wrong-type" and queues["held"].findings[0].keys == ("rq:failed:held",)
+    assert {name: queue.count("queued") for name, queue in queues.items() if name != "held"} == {
+        odd: 1, "default": 1, long: 1, "two words": 0,
+    }  # fmt: skip
+    assert not any(queue.error for name, queue in queues.items() if name != "held")
+    seen = engine.job(Ref("rq", odd), b"odd-1")
+    assert seen is not None and (seen.call, seen.problem) == ("tasks.fail('no 1')", "")
+    assert engine.page(Ref("rq", "held"), "failed").error and engine.page(Ref("rq", "held"), "queued").total == 0
+    client.delete("rq:queues")
+    client.set("rq:queues", "no set")
+    assert "rq" in engine_on(client).problems
+    client.set("rq:workers:default", "no set")
+    assert "rq:workers:default" in counted(client).error
+
+
+def test_scores_that_are_no_seconds_are_told_and_the_rest_is_counted(any_client: Redis) -> None:
+    for id, score in (("ms", 1e12), ("inf", float("inf")), ("old", -5.0), ("well", NOW_S + 50)):
+        job(any_client, id, "scheduled")
+        any_client.zadd("rq:scheduled:default", {id: score})
+        job(any_client, f"run-{id}", "started")
+        any_client.zadd("rq:wip:default", {f"run-{id}:e-run-{id}": score})
+    any_client.zadd("rq:finished:default", {"ms": float("inf")})
+    rows = {
+        one.id: one for place in ("scheduled", "started") for one in engine_on(any_client).page(DEFAULT, place).jobs
+    }
+    wrong = {id for id, one in rows.items() if "is no time in seconds" in one.problem}
+    assert wrong == {b"ms", b"inf", b"old", b"run-ms", b"run-inf", b"run-old"} and rows[b"well"].due_ms is not None
+    queue = counted(any_client)
+    assert (queue.count("scheduled"), queue.count("started"), queue.overdue) == (4, 4, 1) and not queue.error
+
+
+# -- looking never writes ----------------------------------------------------------------------------------------------
+
+
+def looks(engine: Engine) -> Sequence[Callable[[], object]]:
+    """Everything that looks."""
+    layout = engine.layouts["rq"]
+    pages = tuple(PageWish(DEFAULT, place, 0, 100, 4096) for place in PLACES)
+    ask = layout.schedules_ask()
+    assert ask is not None
+    return (
+        lambda: [found for found in engine.discover(fully=True)],
+        lambda: engine.snapshot(Focus(pages=pages, job=(DEFAULT, b"is-started"), is_thorough=True)),
+        lambda: [*errors.report(engine, [DEFAULT, MAIL])],
+        lambda: workers.report(engine, [DEFAULT, MAIL]),
+        lambda: engine.jobs_of_any_queue([b"is-failed", b"nobody"]),
+        lambda: engine.ask(ask),
+    )
+
+
+def test_a_look_sends_no_command_that_writes_whatever_is_wrong(client: Redis) -> None:
+    world(client)
+    for plant in (abandoned, no_scheduler, ghost, stale_intermediate, worker_gone):
+        plant(client)
+    writes = {name.decode() for name in client.execute_command("ACL", "CAT", "write")}
+    before = keyspace.dump(client)
+    engine = engine_on(client, "rq")
+    client.config_resetstat()
+    for look in looks(engine):
+        look()
+    sent = {name.removeprefix("cmdstat_").partition("|")[0] for name in client.info("commandstats")}
+    assert {"evalsha_ro", "zcard", "xrevrange"} <= sent and not sent & writes, sent & writes
+    assert keyspace.dump(client) == before
