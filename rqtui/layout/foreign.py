@@ -1,7 +1,7 @@
 """Layouts of other systems: their readers follow one contract, so that a system is its places, its keys and a `decode`.
 
 The scripts `counts`, `page`, `show` and `faults` of its folder answer by names that are understood here (the contract
-stands in `lua/README.md`). The five systems that rqtui did not invent are of this kind; none of them is named here.
+stands in `lua/README.md`). The systems that rqtui did not invent are of this kind; none of them is named here.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A system that is spoken has a module, whose `LAYOUT` is a subclass of `rqtui.layout.layout.Layout`; it is imported when
 it is first asked for. The modules never import one another. One that is known by sight has the keys by which
 `systems/by_sight.py` counts what rqtui does not speak: with a module it is not counted any more. The names of those
-keys are those of RQ 2, Celery 5 with Kombu 5, BullMQ 5, Bull 4, Bee-Queue 1, Sidekiq 8, Resque 2, asynq 0.25,
+keys are those of Celery 5 with Kombu 5, BullMQ 5, Bull 4, Bee-Queue 1, Sidekiq 8, Resque 2, asynq 0.25,
 dramatiq 1, Huey 2 and ARQ 0.26.
 """
 
@@ -51,7 +51,7 @@ SYSTEMS: tuple[System, ...] = (
     System("redisched", "redisched", "rqtui.systems.redisched"),
     System("safe_pop", "redis-queue", "rqtui.systems.safe_pop"),
     System("timeout_sets", "distributed-timeout-queue", "rqtui.systems.timeout_sets"),
-    System("rq", "RQ", "rqtui.systems.rq", keys=(r"^rq:",), queues=r"^rq:queue:[^:]+$"),
+    System("rq", "RQ", "rqtui.systems.rq"),
     System(
         "celery",
         "Celery",

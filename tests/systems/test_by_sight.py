@@ -20,7 +20,6 @@ from rqtui.systems.registry import System
 
 # As the systems' own clients leave them; the value is what kind of key it is.
 KEYS: dict[str, tuple[str, ...]] = {
-    "rq": ("rq:queues", "rq:queue:default", "rq:queue:low", "rq:job:8a1f", "rq:workers", "rq:worker:w1"),
     "celery": ("celery", "_kombu.binding.celery", "_kombu.binding.celeryev", "unacked", "unacked_index"),
     "bullmq": ("bull:mail:meta", "bull:mail:id", "bull:mail:wait", "bull:mail:1", "bull:mail:events"),
     "bull": ("bull:mail:id", "bull:mail:wait", "bull:mail:1"),
@@ -32,7 +31,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     "huey": ("huey.redis.app", "huey.results.app", "huey.schedule.app"),
     "arq": ("arq:queue", "arq:job:8a1f", "arq:result:8a1f"),
 }
-QUEUES = {"rq": 2, "bullmq": 1, "bull": 1, "bee-queue": 1, "sidekiq": 2, "resque": 1, "asynq": 1, "dramatiq": 1}
+QUEUES = {"bullmq": 1, "bull": 1, "bee-queue": 1, "sidekiq": 2, "resque": 1, "asynq": 1, "dramatiq": 1}
 QUEUES |= {"huey": 1, "arq": 1}
 
 
@@ -84,25 +83,25 @@ def test_a_row_of_the_table_is_a_name_and_a_module_that_has_it() -> None:
 
 def test_a_system_that_is_only_known_by_sight_is_no_layout() -> None:
     with pytest.raises(UsageError, match="there are: dispatcher, native"):
-        registry.make("rq")
+        registry.make("resque")
 
 
 def test_our_own_queues_are_nobody_elses(client: Redis) -> None:
-    for name in ("mail", "celery", "queue:default", "rq:mail"):
+    for name in ("mail", "celery", "queue:default", "arq:queue"):
         Seeded(client, name).put("a")
     assert seen(client) == ()
 
 
 def test_names_that_merely_look_alike_are_no_system(client: Redis) -> None:
-    client.mset(dict.fromkeys(("celery", "queue:1", "unacked", "bullet:mail", "harq:queue", "my:rq:queue:x"), "x"))
+    client.mset(dict.fromkeys(("celery", "queue:1", "unacked", "bullet:mail", "harq:queue", "my:arq:queue"), "x"))
     assert seen(client) == ()
 
 
 def test_what_is_gone_is_not_said_any_more(client: Redis) -> None:
-    client.rpush("rq:queue:default", "x")
+    client.rpush("resque:queue:default", "x")
     engine = Engine(client, registry.make_all())
     list(engine.discover(fully=True))
-    assert [found.system for found in engine.unspoken] == ["rq"]
+    assert [found.system for found in engine.unspoken] == ["resque"]
     client.flushall()
     list(engine.discover(fully=True))
     assert engine.unspoken == ()
@@ -110,9 +109,9 @@ def test_what_is_gone_is_not_said_any_more(client: Redis) -> None:
 
 @on_screen
 async def test_an_overview_without_queues_says_what_is_there_instead(url: str, client: Redis) -> None:
-    client.mset(dict.fromkeys((*KEYS["rq"], *KEYS["asynq"]), "x"))
+    client.mset(dict.fromkeys((*KEYS["sidekiq"], *KEYS["asynq"]), "x"))
     async with screen(url, NARROW) as it:
-        await it.until_shown("RQ (2 queues, 6 keys)", "asynq (1 queue, 4 keys)", "does not speak them yet")
+        await it.until_shown("Sidekiq (2 queues, 4 keys)", "asynq (1 queue, 4 keys)", "does not speak them yet")
         assert "no queues yet" not in it.text()
 
 
@@ -125,8 +124,8 @@ async def test_beside_queues_it_is_one_quiet_line_at_the_foot(url: str, client: 
 
 
 def test_the_shell_says_it_too(client: Redis, url: str) -> None:
-    client.mset(dict.fromkeys(KEYS["rq"], "x"))
-    assert "RQ (2 queues, 6 keys)" in shell(url, "snapshot").err
+    client.mset(dict.fromkeys(KEYS["sidekiq"], "x"))
+    assert "Sidekiq (2 queues, 4 keys)" in shell(url, "snapshot").err
     document = shell(url, "snapshot", "--json").json
-    assert document["unspoken"] == [{"system": "rq", "keys": 6, "queues": 2}]
-    assert "known by sight, and not spoken yet: RQ, Celery" in shell(url, "layouts").out
+    assert document["unspoken"] == [{"system": "sidekiq", "keys": 4, "queues": 2}]
+    assert "known by sight, and not spoken yet: Celery, BullMQ" in shell(url, "layouts").out

@@ -467,7 +467,7 @@ def worker_gone(client: Redis) -> None:
 FAULTS: Mapping[str, tuple[Callable[[Redis], None], str, str, str]] = {
     "abandoned": (abandoned, "rq:wip:default", "1 started", "rqtui reap rq:default"),
     "no-scheduler": (no_scheduler, "rq:scheduled:default", "1 due", "rqtui dispatch rq:default"),
-    "scheduler-behind": (scheduler_behind, "rq:scheduled:default", "scheduler s1", "--place scheduled --all --limit 1"),
+    "scheduler-behind": (scheduler_behind, "rq:scheduled:default", "scheduler s1", "61 s: rqtui dispatch rq:default"),
     "vanishing": (vanishing, "rq:queue:default", "7", "redis-cli PERSIST rq:job:a"),
     "ghost": (ghost, "rq:failed:default", "1 of those", "rqtui act delete rq:default a"),
     "stale-intermediate": (stale_intermediate, "rq:queue:default:intermediate", "finished", "rqtui reap rq:default"),
