@@ -6,9 +6,13 @@ side costs everybody else is its longest single call, as the server's slow log h
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import importlib.util
+import pickle
 import statistics
 import time
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -266,22 +270,129 @@ def count_long_list(on: Bench) -> Iterator[Line]:
     layout = registry.make("safe_pop:queue=bench")
     engine, ref = Engine(on.client, [layout]), Ref(layout.name, "bench")
     page = layout.places[0].name
-    for name, look in (
+    yield from _looks(
+        on,
         (f"safe_pop: counting {number} entries, longest call", lambda: engine.ask(layout.queue_ask("bench"))),
         (f"safe_pop: a page of {number} entries, longest call", lambda: engine.page(ref, page, 0, 50)),
         ("  the whole list read, as a client without rqtui would", lambda: on.client.lrange("bench", 0, -1)),
-    ):
+    )
+
+
+def look_at_rq(on: Bench) -> Iterator[Line]:
+    """RQ: a tick over many queues, and looks at one that is long in every place"""
+    queues, jobs = on.size(1_000, 30), on.size(1_000_000, 2_000)
+    _piped(on.client, _rq_queues(queues))
+    engine = Engine(on.client, [registry.make("rq")])
+    for _found in engine.discover():
+        pass
+    began = time.perf_counter()
+    stock = _rq_info(on.client)
+    if stock:
+        stock()
+        yield Line(f"RQ: what rq info does over {queues} queues", 1000 * (time.perf_counter() - began), "ms")
+    else:
+        yield Line(f"RQ: what rq info does over {queues} queues", None, note="not installed, not measured")
+    engine.snapshot()
+    began = time.perf_counter()
+    trips = engine.snapshot().cost.trips
+    took = 1000 * (time.perf_counter() - began)
+    yield Line("  a tick of rqtui over them", took, "ms", note=f"{trips} round trip{'s' if trips > 1 else ''}")
+    yield from _looks(on, ("  its longest call", engine.snapshot))
+    on.client.flushall()
+    _piped(on.client, _rq_long(jobs))
+    ref, layout = Ref("rq", "long"), engine.layouts["rq"]
+    faults, roster = layout.inspect_ask("long"), layout.workers_ask("long")
+    assert faults is not None
+    yield from _looks(
+        on,
+        (f"RQ: counting {jobs} jobs in each place, longest call", lambda: engine.ask(layout.queue_ask("long"))),
+        ("  a page of the middle of each place", lambda: [engine.page(ref, p.name, jobs // 2) for p in layout.places]),
+        ("  200 jobs, as a filter reads them", lambda: engine.page(ref, "failed", jobs // 2, 200)),
+        ("  a job in the middle of the queue, by its id", lambda: engine.job(ref, b"%d" % (jobs // 2))),
+        ("  its faults", lambda: engine.ask(faults)),
+        ("  its workers", lambda: engine.ask(roster)),
+    )
+
+
+def _looks(on: Bench, *looks: tuple[str, Callable[[], object]]) -> Iterator[Line]:
+    """The longest call of each look; those that begin with a blank and are no look of rqtui's have no target."""
+    for name, look in looks:
         look()
-        with _longest_call(on.client) as calls:
-            for _ in range(ROUNDS):
+        longest: list[float] = []
+        for _ in range(ROUNDS):
+            with _longest_call(on.client) as calls:
                 look()
-        target = "" if name.startswith(" ") else MOST_MS
-        longest_ms = calls[0] if calls else None
+            longest += calls
+        longest_ms = statistics.median(longest) if longest else None
+        target = "" if "without rqtui" in name else MOST_MS
         yield Line(name, longest_ms, "ms", target, _call_note(longest_ms))
+
+
+def _rq_info(client: Any) -> Callable[[], object] | None:
+    """What `rq info` does once, where RQ is installed: it counts every place, and cleans up."""
+    if importlib.util.find_spec("rq") is None:
+        return None
+    library, registries = importlib.import_module("rq"), importlib.import_module("rq.registry")
+    kinds = [getattr(registries, f"{kind}JobRegistry") for kind in ("Started", "Finished", "Failed", "Scheduled")]
+
+    def info() -> None:
+        for queue in library.Queue.all(connection=client):
+            counted = [queue.count, *(kind(queue=queue).count for kind in kinds)]
+            assert len(counted) == len(kinds) + 1
+            library.Worker.count(queue=queue)
+
+    return info
+
+
+def _rq_queues(number: int) -> Iterator[tuple[Any, ...]]:
+    """As many queues, each with jobs in four places and a worker."""
+    now_s = int(time.time())
+    for at in range(number):
+        queue, first = f"queue-{at}", f"{at}-0"
+        yield "SADD", "rq:queues", f"rq:queue:{queue}"
+        yield "RPUSH", f"rq:queue:{queue}", *(f"{at}-{n}" for n in range(5))
+        yield "ZADD", f"rq:failed:{queue}", now_s + 9000, f"{at}-f"
+        yield "ZADD", f"rq:finished:{queue}", now_s + 500, f"{at}-d"
+        yield "ZADD", f"rq:wip:{queue}", now_s + 60, f"{at}-s:{at}"
+        yield (
+            "HSET",
+            f"rq:job:{first}",
+            "status",
+            "queued",
+            "enqueued_at",
+            "2026-11-22T04:43:55.938008Z",
+            "data",
+            _body(at),
+        )
+        yield "SADD", f"rq:workers:{queue}", f"rq:worker:{at}"
+        yield "HSET", f"rq:worker:{at}", "last_heartbeat", "2026-11-22T04:43:55.938008Z", "state", "idle"
+
+
+def _rq_long(number: int) -> Iterator[tuple[Any, ...]]:
+    """A queue with so many ids in each place; those at both ends and in the middle have a hash and a result."""
+    now_s = int(time.time())
+    yield "SADD", "rq:queues", "rq:queue:long"
+    for at in range(0, number, 1000):
+        ids = [str(n) for n in range(at, min(number, at + 1000))]
+        for key in ("rq:queue:long", "rq:queue:long:intermediate"):
+            yield "RPUSH", key, *ids
+        for key in ("scheduled", "deferred", "ready", "wip", "finished", "failed", "canceled"):
+            ahead_s = 0 if key == "wip" else 9000
+            scored = ((now_s + ahead_s + int(id), f"{id}:{id}" if key == "wip" else id) for id in ids)
+            yield "ZADD", f"rq:{key}:long", *(part for pair in scored for part in pair)
+    error = base64.b64encode(zlib.compress(b"Traceback (most recent call last):\n" + b"  File ...\n" * 200))
+    data = zlib.compress(pickle.dumps(("tasks.add", None, (1, "x" * 200), {}), 5))
+    for n in (*range(min(number, 300)), *range(number // 2, number // 2 + 300), *range(max(0, number - 300), number)):
+        fields = {"status": "failed", "origin": "long", "created_at": "2026-11-22T04:43:55.938008Z", "data": data}
+        yield "HSET", f"rq:job:{n}", *(part for pair in fields.items() for part in pair), "description", "tasks.add(1)"
+        yield "XADD", f"rq:results:{n}", "*", "type", "2", "exc_string", error
+    for n in range(min(number, 1000)):
+        yield "SADD", "rq:workers:long", f"rq:worker:{n}"
+        yield "HSET", f"rq:worker:{n}", "last_heartbeat", "2026-11-22T04:43:55.938008Z", "state", "idle"
 
 
 def _body(number: int) -> bytes:
     return b'{"to": %d, "about": "%s"}' % (number, b"x" * 80)
 
 
-MEASURES = (dispatch_due, requeue_expired, clean_lost, hand_out_late, dead_consumer, count_long_list)
+MEASURES = (dispatch_due, requeue_expired, clean_lost, hand_out_late, dead_consumer, count_long_list, look_at_rq)

@@ -1,7 +1,7 @@
 -- Find what goes wrong in a queue of RQ: runs whose worker is gone, ids whose hash is gone, hashes that will be gone, due jobs that
 -- nobody enqueues, jobs stuck before their start, results that fill the memory, workers that died.
 --
--- At most the 15 first and the 15 last ids of each place, and 200 workers, are looked at. `hash` is the key of the example's hash,
+-- At most the 8 first and the 8 last ids of each place, and 200 workers, are looked at. `hash` is the key of the example's hash,
 -- `word` a worker or a status, `seconds` how long it is so, or lasts. Ids that RQ's own clean-up takes away by itself, whose time
 -- was over in the last 20 minutes, are no ghosts.
 --
@@ -45,8 +45,8 @@ local function seconds_since(at_s)
   return math.max(0, math.min(1e9, math.floor(now_s - at_s)))
 end
 local function ends_of(key, command, length, ...) -- the first and the last members, with their scores
-  local found = redis.call(command, key, 0, length <= 30 and -1 or 14, ...)
-  for _, each in ipairs(length > 30 and redis.call(command, key, -15, -1, ...) or {}) do found[#found + 1] = each end
+  local found = redis.call(command, key, 0, length <= 16 and -1 or 7, ...)
+  for _, each in ipairs(length > 16 and redis.call(command, key, -8, -1, ...) or {}) do found[#found + 1] = each end
   return found
 end
 local function id_of(member)

@@ -1,35 +1,40 @@
 -- Workers of a queue: those whose hash is there with what it tells, and those that died.
 --
 -- `left_ms` is what is left until RQ takes a worker for dead, -2 where it is: then only its key is known. `job` is what it runs:
--- in RQ 3 the first of its executions, in RQ 2 its `current_job`. At most about 500 workers are told of.
+-- in RQ 3 the first of its executions, in RQ 2 its `current_job`. They come in the order of the set,
+-- `limit` from `offset` on.
 --
 -- derived  <prefix>:worker:<worker>
 --          <prefix>:worker:<worker>:executions
 -- KEYS     workers  set  keys of workers
 -- ARGV     now_ms?  int  a test's clock; the server's when empty
 --          prefix   str  before all keys: rq
+--          offset   int  how many to pass over
+--          limit    int  how many at most, 1 to 500
 -- returns  listed  (now_ms int)  rows (worker bytes, left_ms int, last_heartbeat str, birth str, state str, queues str, pid str, hostname str,
 --                  successful_job_count str, failed_job_count str, total_working_time str, current_job bytes,
 --                  shutdown_requested_date str, version str, python_version str, death str, executions int, execution bytes)
 local workers = KEYS[1]
-if #ARGV < 2 or #ARGV[1] > 15 or string.find(ARGV[1], '%D') then
-  return redis.error_reply('ERR now_ms is a whole number; nothing was changed')
+local offset, limit = tonumber(ARGV[3]), tonumber(ARGV[4])
+if #ARGV < 4 or #ARGV[1] > 15 or string.find(ARGV[1] .. ARGV[3] .. ARGV[4], '%D') or not offset or not limit or limit < 1 or limit > 500 then
+  return redis.error_reply('ERR now_ms and offset are whole numbers, limit is 1 to 500; nothing was changed')
 end
 local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local prefix, rows = ARGV[2], {}
 local own = prefix .. ':worker:'
-for _, key in ipairs(redis.call('SSCAN', workers, 0, 'COUNT', 500)[2]) do
+local found = redis.call('SMEMBERS', workers)
+for at = offset + 1, math.min(#found, offset + limit) do
+  local key = found[at]
   local told = redis.pcall('HMGET', key, 'last_heartbeat', 'birth', 'state', 'queues', 'pid', 'hostname',
     'successful_job_count', 'failed_job_count', 'total_working_time', 'current_job', 'shutdown_requested_date', 'version',
     'python_version', 'death')
   local name = string.sub(key, 1, #own) == own and string.sub(key, #own + 1) or key
-  local left_ms, running = redis.call('PTTL', key), redis.pcall('SSCAN', key .. ':executions', 0, 'COUNT', 10)
-  running = not running.err and running[2] or {}
+  local left_ms, running = redis.call('PTTL', key), {}
+  if told[3] == 'busy' then running = redis.pcall('SSCAN', key .. ':executions', 0, 'COUNT', 10)[2] or {} end
   local row = {name, left_ms}
   for i = 1, 14 do row[i + 2] = not told.err and told[i] and string.sub(told[i], 1, 4096) or '' end
   row[17], row[18] = #running, running[1] or ''
   rows[#rows + 1] = row
 end
-table.sort(rows, function(a, b) return a[1] < b[1] end)
 return {'listed', now_ms, rows}

@@ -5,7 +5,7 @@
 -- -1 for none. `beat` and `runner` are those of an execution, `seen` is when RQ's maintenance first met a job in
 -- `intermediate`, `error` the encoded error of the last run. The rest is the hash, as it is.
 -- `places` are all in which it stands, `place` is the first of them or, in none, '': of the queue's lists the first and the last
--- 100 000 ids are looked at. A job that another queue owns is gone here. The table has, by `kind`: `field`, a field of the hash
+-- 25 000 ids are looked at. A job that another queue owns is gone here. The table has, by `kind`: `field`, a field of the hash
 -- that the columns do not have (up to 64 kB of it); `result`, a field of the stream's entry `id`; `execution`, a field of an
 -- execution; `dependency` and `dependent`, another job and its queue. Of each at most 100.
 --
@@ -70,13 +70,16 @@ local function job_row(where, member, score)
     'worker_name', 'timeout', 'retries_left', 'rate_limit_key', 'ttl')
   if told.err then return {job_id, member, score, -3, '', '', -2, unpack(none)} end
   for i = 1, 11 do told[i] = string.sub(told[i] or '', 1, 1000) end
-  local size, data, description, left_ms = redis.call('HSTRLEN', key, 'data'), '', '', -2
+  local size, data, description = redis.call('HSTRLEN', key, 'data'), '', ''
   if size == 0 then
     size = redis.call('HEXISTS', key, 'data') == 1 and 0 or redis.call('EXISTS', key) == 1 and -1 or -2
   end
-  if size ~= -2 then
+  if size > 0 and size <= most and redis.call('HSTRLEN', key, 'description') <= 4096 then
+    local both = redis.call('HMGET', key, 'data', 'description')
+    data, description = both[1], both[2] or ''
+  elseif size ~= -2 then
     data = size > 0 and size <= most and redis.call('HGET', key, 'data') or ''
-    description, left_ms = field(key, 'description', 4096), redis.call('PTTL', key)
+    description = field(key, 'description', 4096)
   end
   local beat, worker, seen = '', '', ''
   if where == 'started' then
@@ -87,7 +90,7 @@ local function job_row(where, member, score)
     seen = type(seen) == 'string' and seen or ''
   end
   local error = (where == 'failed' or told[1] == 'failed' or told[1] == 'stopped') and size ~= -2 and failure(job_id, key) or ''
-  return {job_id, member, score, size, data, description, left_ms, beat, worker, seen, error, unpack(told)}
+  return {job_id, member, score, size, data, description, size ~= -2 and redis.call('PTTL', key) or -2, beat, worker, seen, error, unpack(told)}
 end
 -- end
 local job, rows = prefix .. ':job:' .. id, {}
@@ -108,9 +111,9 @@ local function run_of() -- what of it stands in `started`; an abandoned run has 
   end
 end
 local status = redis.pcall('HGET', job, 'status')
-local function in_list(name, key) -- of a longer list than is looked at, the job's own word is taken
-  return redis.call('LPOS', key, id, 'MAXLEN', 100000) or redis.call('LPOS', key, id, 'RANK', -1, 'MAXLEN', 100000)
-    or status == name and redis.call('LLEN', key) > 200000
+local function in_list(name, key, most_ids) -- of a longer list than is looked at, the job's own word is taken
+  return redis.call('LPOS', key, id, 'MAXLEN', most_ids) or redis.call('LPOS', key, id, 'RANK', -1, 'MAXLEN', most_ids)
+    or status == name and redis.call('LLEN', key) > 2 * most_ids
 end
 local run = run_of()
 local places, members, scores = {}, {started = run}, {started = run and redis.call('ZSCORE', started, run)}
@@ -119,8 +122,8 @@ for _, each in ipairs({{'started', started}, {'failed', failed}, {'scheduled', s
   scores[each[1]] = scores[each[1]] or redis.call('ZSCORE', each[2], id) or nil
   if scores[each[1]] then places[#places + 1] = each[1] end
 end
-for _, each in ipairs({{'intermediate', intermediate}, {'queued', queued}}) do
-  if in_list(each[1], each[2]) then places[#places + 1] = each[1] end
+for _, each in ipairs({{'intermediate', intermediate, 1000}, {'queued', queued, 25000}}) do
+  if in_list(unpack(each)) then places[#places + 1] = each[1] end
 end
 local place = places[1] or ''
 for _, each in ipairs(places) do

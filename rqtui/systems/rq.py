@@ -33,7 +33,8 @@ from rqtui.text.names import to_bytes, to_text
 from rqtui.text.sanitise import safe
 
 TOGETHER = 25  # queues per call of `tally`
-AT_ONCE = 50  # jobs per call of `page`
+AT_ONCE = 25  # jobs per call of `page`
+ROSTER, ROSTERS = 150, 4  # workers per call, and calls for those of a queue
 _PREFIX = re.compile(r"[A-Za-z0-9_.:{}-]+")  # rq/defaults.py 3.0
 _READ_BYTES = 64 * 1024  # of what `data` inflates to, in a page; a job that is looked at alone: `pickles.MOST_BYTES`
 _LONGEST_CALL = 1000  # characters
@@ -157,15 +158,19 @@ class Rq(Foreign):
 
     def workers_ask(self, queue: str) -> Ask[tuple[Worker, ...]]:
         """Everybody who registered for the queue; who died has no beat any more."""
-        call = self.call("roster", queue, {})
+        calls = tuple(self.call("roster", queue, {"offset": at * ROSTER, "limit": ROSTER}) for at in range(ROSTERS))
 
         def read(answers: Answers) -> tuple[Worker, ...]:
-            if isinstance(answers[0], Exception):
-                raise answers[0]
-            now_ms = answers[0].values["now_ms"]
-            return tuple(_worker(queue, row, now_ms) for row in rows_by_name(answers[0]))
+            found: dict[str, Worker] = {}
+            for answer in answers:
+                if isinstance(answer, Exception):
+                    raise answer
+                now_ms = answer.values["now_ms"]
+                workers = (_worker(queue, row, now_ms) for row in rows_by_name(answer))
+                found.update((worker.name, worker) for worker in workers)
+            return tuple(found[name] for name in sorted(found))
 
-        return Ask((call,), read)
+        return Ask(calls, read)
 
     def schedules_ask(self) -> Ask[tuple[Schedule, ...]]:
         """The jobs of all cron schedulers."""

@@ -24,13 +24,16 @@ local function job_row(where, member, score)
     'worker_name', 'timeout', 'retries_left', 'rate_limit_key', 'ttl')
   if told.err then return {job_id, member, score, -3, '', '', -2, unpack(none)} end
   for i = 1, 11 do told[i] = string.sub(told[i] or '', 1, 1000) end
-  local size, data, description, left_ms = redis.call('HSTRLEN', key, 'data'), '', '', -2
+  local size, data, description = redis.call('HSTRLEN', key, 'data'), '', ''
   if size == 0 then
     size = redis.call('HEXISTS', key, 'data') == 1 and 0 or redis.call('EXISTS', key) == 1 and -1 or -2
   end
-  if size ~= -2 then
+  if size > 0 and size <= most and redis.call('HSTRLEN', key, 'description') <= 4096 then
+    local both = redis.call('HMGET', key, 'data', 'description')
+    data, description = both[1], both[2] or ''
+  elseif size ~= -2 then
     data = size > 0 and size <= most and redis.call('HGET', key, 'data') or ''
-    description, left_ms = field(key, 'description', 4096), redis.call('PTTL', key)
+    description = field(key, 'description', 4096)
   end
   local beat, worker, seen = '', '', ''
   if where == 'started' then
@@ -41,5 +44,5 @@ local function job_row(where, member, score)
     seen = type(seen) == 'string' and seen or ''
   end
   local error = (where == 'failed' or told[1] == 'failed' or told[1] == 'stopped') and size ~= -2 and failure(job_id, key) or ''
-  return {job_id, member, score, size, data, description, left_ms, beat, worker, seen, error, unpack(told)}
+  return {job_id, member, score, size, data, description, size ~= -2 and redis.call('PTTL', key) or -2, beat, worker, seen, error, unpack(told)}
 end
