@@ -56,8 +56,8 @@ class Layout:
     loops_by_default: ClassVar[bool] = False  # its dispatcher and reaper may run unasked
     has_json_bodies: ClassVar[bool] = False  # a person who types a body types JSON; else any bytes
     has_client: ClassVar[bool] = False  # `rqtui.client.Queue` puts into its queues, and its workers take from them
-    names_key: ClassVar[str] = ""  # the key that holds the names of its queues, where there is one
-    fits_cluster: ClassVar[bool] = False  # all keys of a queue lie in one slot
+    names_key: str = ""  # the key that holds the names of its queues, where there is one
+    fits_cluster: bool = False  # all keys of a queue lie in one slot
     inspects: ClassVar[frozenset[State]] = frozenset()  # who has no job there needs no look for faults; none: all do
     finds_by_id: ClassVar[bool] = False  # `job_ask` looks a job up directly, however many there are
     tells: ClassVar[frozenset[str]] = frozenset()  # of name, tried, error, worker: what it knows of a job

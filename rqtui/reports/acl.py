@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from rqtui.errors import UsageError
 from rqtui.layout.layout import Layout
@@ -107,9 +108,10 @@ def _patterns(layout: Layout, queue: str, script: Script) -> Iterable[str]:
         prefix = f"rqtui:{{{queue}}}:"
         yield _escaped(prefix) + "*" if name.startswith(prefix) else _escaped(name)
     for template in script.derived:
-        word = template.split(" ")[0].replace("<queue>", "\0")
-        parts = re.split(r"<[a-z_]+>", word)
-        yield "*".join(_escaped(part) for part in parts).replace("\0", _escaped(queue))
+        known = {"queue": queue, **layout.options_of(queue)}
+        parts = re.split(r"<([a-z_]+)>", template.split(" ")[0])  # what stands between holes, and their names, in turn
+        holes = (_escaped(known[name]) if name in known else "*" for name in parts[1::2])
+        yield "".join(_escaped(part) + hole for part, hole in zip_longest(parts[::2], holes, fillvalue=""))
 
 
 def _escaped(key: str) -> str:

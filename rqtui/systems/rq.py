@@ -38,6 +38,7 @@ ROSTER, ROSTERS = 150, 4  # workers per call, and calls for those of a queue
 _PREFIX = re.compile(r"[A-Za-z0-9_.:{}-]+")  # rq/defaults.py 3.0
 _READ_BYTES = 64 * 1024  # of what `data` inflates to, in a page; a job that is looked at alone: `pickles.MOST_BYTES`
 _LONGEST_CALL = 1000  # characters
+_MOST_QUEUES = 10_000  # that are looked through for a name, in one step
 _NO_DATA, _NO_HASH, _NOT_A_HASH = -1, -2, -3
 _LATEST_S = 1e11  # scores from here on, the year 5138, are no seconds
 _PLACE_OF = {
@@ -70,7 +71,6 @@ class Rq(Foreign):
         Place("canceled", State.DEAD, "<prefix>:canceled:<queue>", "zset", "since s"),
     )
     defaults = {"prefix": "rq"}
-    names_key = "rq:queues"
     finds_by_id = True
     tells = frozenset({"name", "error", "worker"})
     remedies = {
@@ -87,6 +87,8 @@ class Rq(Foreign):
             raise UsageError("layout rq: one prefix at a time; run rqtui once for each.")
         if not _PREFIX.fullmatch(self.prefix):
             raise UsageError(f'layout rq: a prefix is of letters, digits and _.:-{{}}, not "{self.prefix}".')
+        self.names_key = f"{self.prefix}:queues"
+        self.fits_cluster = re.search(r"\{[^}]+\}", self.prefix) is not None
 
     @property
     def prefix(self) -> str:
@@ -101,7 +103,7 @@ class Rq(Foreign):
         places = {p.name: p.key.replace("<prefix>", prefix).replace("<queue>", queue) for p in self.places}
         return {
             **places,
-            "queues": f"{prefix}:queues",
+            "queues": self.names_key,
             "suspended": f"{prefix}:suspended",
             "workers": f"{prefix}:workers:{queue}",
             "lock": f"{prefix}:scheduler-lock:{queue}",
@@ -113,7 +115,7 @@ class Rq(Foreign):
         """The names in `rq:queues`."""
         cursor, first = 0, to_bytes(f"{self.prefix}:queue:")
         while True:
-            cursor, found = client.sscan(to_bytes(f"{self.prefix}:queues"), cursor=cursor, count=1000)
+            cursor, found = client.sscan(to_bytes(self.names_key), cursor=cursor, count=1000)
             yield [to_text(key[len(first) :]) for key in found if key.startswith(first) and key != first]
             if cursor == 0:
                 break
@@ -123,8 +125,10 @@ class Rq(Foreign):
         keys = self.keys(queue)
         pipe = client.pipeline(transaction=False)
         pipe.exists(*(to_bytes(keys[place.name]) for place in self.places))
-        pipe.sismember(to_bytes(keys["queues"]), to_bytes(keys["queued"]))
-        return any(isinstance(number, int) and number > 0 for number in pipe.execute(raise_on_error=False))
+        named = re.sub(rb"([*?\[\]\\^-])", rb"\\\1", to_bytes(keys["queued"]))
+        pipe.sscan(to_bytes(keys["queues"]), 0, match=named, count=_MOST_QUEUES)
+        jobs, found = pipe.execute(raise_on_error=False)
+        return (isinstance(jobs, int) and jobs > 0) or (isinstance(found, tuple | list) and bool(found[1]))
 
     # -- counts ---------------------------------------------------------------------------------------------------
 

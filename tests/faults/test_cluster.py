@@ -87,6 +87,24 @@ def test_the_names_of_these_tests_lie_on_all_nodes(trio: Trio) -> None:
     assert all(trio.queues(node) for node in trio.nodes)
 
 
+def test_rq_is_read_here_where_its_prefix_has_a_tag_and_refused_elsewhere(trio: Trio) -> None:
+    shares = trio.nodes[0].client.execute_command("CLUSTER", "SLOTS")
+    [port] = [int(node[1]) for first, last, node, *_ in shares if first <= slot_of("{rq}:queues") <= last]
+    node = next(node for node in trio.nodes if node.port == port)
+    node.client.sadd("{rq}:queues", "{rq}:queue:a", "{rq}:queue:b")
+    node.client.rpush("{rq}:queue:a", "job-1")
+    node.client.hset("{rq}:job:job-1", mapping={"origin": "a", "status": "queued", "description": "tasks.add(1)"})
+    looking = with_layouts(connect(trio.url), [registry.make("rq:prefix={rq}")])
+    assert {ref for found in looking.discover() for ref in found} == {Ref("rq", "a"), Ref("rq", "b")}
+    assert {queue.name: (queue.count("queued"), queue.error) for queue in looking.snapshot().queues} == {
+        "a": (1, ""),
+        "b": (0, ""),
+    }
+    assert [(ref, job.id) for ref, job in looking.jobs_of_any_queue([b"job-1"]).jobs] == [(Ref("rq", "a"), b"job-1")]
+    with pytest.raises(UsageError, match="cannot run on a Cluster"):
+        with_layouts(connect(trio.url), [registry.make("rq")])
+
+
 def test_queues_on_all_nodes_are_put_to_consumed_and_settled(trio: Trio) -> None:
     for name in NAMES:
         with Queue(name, trio.url) as queue:
