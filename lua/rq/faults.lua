@@ -3,7 +3,7 @@
 --
 -- At most the 8 first and the 8 last ids of each place, and 200 workers, are looked at. `hash` is the key of the example's hash,
 -- `word` a worker or a status, `seconds` how long it is so, or lasts. Ids that RQ's own clean-up takes away by itself, whose time
--- was over in the last 20 minutes, are no ghosts.
+-- was over in the last 20 minutes, are no ghosts; a hash that lasts a day or longer is not vanishing.
 --
 -- derived  <prefix>:job:<id>
 --          <prefix>:results:<id>
@@ -86,7 +86,7 @@ local function look(place, key, id, score)
   end
   if (place == 'queued' or place == 'scheduled' or place == 'deferred' or place == 'ready_to_enqueue') and not told[2] then
     local left_ms = redis.call('PTTL', hash)
-    if left_ms >= 0 then met('vanishing', key, id, 1, told[1] or '', math.floor(left_ms / 1000)) end
+    if left_ms >= 0 and left_ms < 86400000 then met('vanishing', key, id, 1, told[1] or '', math.floor(left_ms / 1000)) end
   end
 end
 local lengths = {}

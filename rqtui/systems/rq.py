@@ -286,7 +286,7 @@ class Rq(Foreign):
             yield from _standing(row["places"].split(), status)
         if row["origin"] and row["origin"] != queue:
             yield f"its hash says that it is of the queue {row['origin']}"
-        if job.state in (State.READY, State.SCHEDULED) and row["left_ms"] >= 0 and not row["ttl"]:
+        if job.state in (State.READY, State.SCHEDULED) and 0 <= row["left_ms"] < _SOON_MS and not row["ttl"]:
             left_s = row["left_ms"] // 1000
             yield f"its hash vanishes in {left_s} s, run or not: a requeue left the time to live of its failure"
 
@@ -391,6 +391,7 @@ _TIMES = ("created_at", "enqueued_at", "started_at", "ended_at")
 _SINCE = frozenset({"deferred", "ready_to_enqueue", "canceled"})  # places whose scores say since when
 _FORGOTTEN = frozenset({"finished", "failed"})  # and until when
 _MAY_BE_INFINITE = frozenset({"finished", "failed", "deferred"})  # in RQ 2 who is deferred has no time
+_SOON_MS = 86_400_000  # a failure is kept for a year, if nobody says otherwise
 _GHOST = "its hash is gone: it counts, and nothing is known of it but its id"
 _FORGOTTEN_ID = "its time is over, and its hash is gone: RQ's next clean-up takes the id away"
 _CALL = re.compile(r"([A-Za-z_][\w.]*)\(")

@@ -435,6 +435,8 @@ def scheduler_behind(client: Redis) -> None:
 def vanishing(client: Redis) -> None:
     job(client, "a")
     client.expire("rq:job:a", 74)
+    job(client, "in a year")
+    client.expire("rq:job:in a year", 31_536_000)
     job(client, "by choice", ttl="60")
     client.expire("rq:job:by choice", 60)
 
