@@ -347,8 +347,9 @@ def _schedules(rows: Sequence[Mapping[str, Any]]) -> tuple[Schedule, ...]:
 
 def _schedules_of(row: Mapping[str, Any], enqueued: Mapping[bytes, int | None]) -> Iterator[Schedule]:
     """The jobs of one scheduler, as it wrote them."""
-    where = "@".join(part for part in (row["pid"], row["hostname"]) if part)
-    owner = f"{to_text(row['name'])} {where}".strip()
+    owner = to_text(row["name"])  # of itself host:pid:…
+    if row["pid"] not in owner:
+        owner += f" {row['pid']}@{row['hostname']}"
     is_there = row["left_ms"] != _GONE
     problem = "" if is_there else "its scheduler died: it is enqueued no more"
     try:

@@ -19,6 +19,7 @@ import keyspace
 import pytest
 from families import all_hold, in_one
 from redis import Redis
+from shell import shell
 
 from rqtui.engine.engine import Engine, with_layouts
 from rqtui.errors import UsageError
@@ -37,6 +38,7 @@ DATA = (
     b"x\x9ck`\x9d*\xcb\x00\x01\x1a=\\%\x89\xc5\xd9\xc5zi\x89\x999S\xfczX\xf2\xf2\x15\x0c\xa7\xb4N\xa9\x9dR2E"
     b"\x0f\x00\xce\xe9\x0cz"
 )
+TRACE = 'Traceback (most recent call last):\n  File "tasks.py", line 4, in fail\nValueError: no 1\n'
 RETURNED = "gAWVIQAAAAAAAAB9lCiMBWhlbGxvlIwDYm9ilIwBbpRdlChLAUsCSwNldS4="
 
 
@@ -113,9 +115,7 @@ def world(client: Redis) -> None:
         late = {"scheduled": 3600.0, "started": 90.0, "finished": 500.0, "failed": 9000.0}
         job(client, f"is-{place}", place, at_s=late.get(place, -20.0))
     client.hset("rq:job:is-failed", mapping={"ended_at": written(NOW_S - 40), "data": DATA})
-    client.xadd(
-        "rq:results:is-failed", {"type": 2, "worker_name": "w1", "exc_string": raised("Traceback\nValueError: no 1\n")}
-    )
+    client.xadd("rq:results:is-failed", {"type": 2, "worker_name": "w1", "exc_string": raised(TRACE)})
     client.xadd("rq:results:is-finished", {"type": 1, "worker_name": "w1", "return_value": RETURNED})
     job(client, "letter", queue="mail")
 
@@ -228,7 +228,7 @@ def test_a_row_of_each_place_tells_the_call_and_its_times(any_client: Redis) -> 
     assert {row.place for row in rows.values()} == set(PLACES) and not any(row.problem for row in rows.values())
     assert {row.call for place, row in rows.items() if place != "failed"} == {"tasks.add(1, 2)"}
     assert (rows["failed"].call, rows["failed"].name) == ("tasks.fail('no 1')", "tasks.fail")
-    assert rows["failed"].error == "Traceback\nValueError: no 1\n"
+    assert rows["failed"].error == TRACE
     assert (rows["started"].member, rows["started"].worker) == (b"is-started:e-is-started", "w1")
     expected = {
         "scheduled": ("due_ms", 3600), "started": ("deadline_ms", 90), "failed": ("since_ms", -40),
@@ -276,7 +276,7 @@ def test_all_that_rq_knows_of_a_job_is_told(any_client: Redis) -> None:
     ]
     assert seen.error == "stopped" and seen.body == DATA and not seen.problem
     assert [(run.worker, run.error) for run in seen.history] == [
-        ("w1", "Traceback\nValueError: no 1\n"),
+        ("w1", TRACE),
         ("w2", "stopped"),
     ]
     assert seen.history[1].end_ms - seen.history[1].start_ms == 5000
@@ -411,6 +411,22 @@ def test_cron_jobs_are_told_with_their_schedulers(any_client: Redis) -> None:
     assert (beat.pattern, beat.call, beat.problem) == ("every 30 s", "tasks.beat()", "")
     assert not found["dead"][0].enabled and "died" in found["dead"][0].problem
     assert "does not say" in found["rq2"][0].problem and found["rq2"][0].enabled
+
+
+def test_a_shell_needs_no_option(client: Redis, url: str) -> None:
+    world(client)
+    client.sadd("rq:workers:default", "rq:worker:gone")
+    [row, _letter] = shell(url, "snapshot", "--json").json["queues"]
+    assert (row["queue"], row["layout"], row["workers"]) == ("default", "rq", 1)
+    assert "tasks.fail" in shell(url, "jobs", "rq:default", "failed").out
+    assert shell(url, "show", "default", "is-failed", "--json").json["name"] == "tasks.fail"
+    assert "ValueError: no #" in shell(url, "errors").out
+    told = {one["worker"]: one for one in shell(url, "workers", "default", "--json").json}
+    assert (told["gone"]["state"], told["gone"]["beat_at_ms"]) == ("gone", None) and told["w1"]["beat_at_ms"] > 0
+    assert "not known" in shell(url, "workers").out
+    health = shell(url, "health")
+    assert health.code == 1 and "redis-cli SREM rq:workers:default rq:worker:gone" in health.out
+    assert shell(url, "acl", "viewer", "rq:default").out.count("~rq:") > 15
 
 
 # -- its own faults ----------------------------------------------------------------------------------------------------

@@ -51,7 +51,8 @@ def test_it_looks_as_it_did(planted: str, name: str, size: str) -> None:
 
 @pytest.mark.parametrize("size", SIZES)
 def test_another_system_looks_as_it_did(client: Redis, url: str, size: str) -> None:
-    client.mset(dict.fromkeys(("asynq:queues", "asynq:{default}:pending", "asynq:{default}:t:1", "bull:mail:meta", "bull:mail:wait"), "x"))
+    of_two = ("asynq:queues", "asynq:{default}:pending", "asynq:{default}:t:1", "bull:mail:meta", "bull:mail:wait")
+    client.mset(dict.fromkeys(of_two, "x"))
 
     async def look() -> str:
         async with still(url, SIZES[size], ()) as app:
