@@ -95,6 +95,14 @@ def test_a_backlog_that_grows_is_found_after_a_minute() -> None:
     assert kinds(queue, Rate(lately=growing._replace(grew=-10))) == []
 
 
+def test_what_helps_is_said_in_the_words_of_the_system_and_nothing_is_said_twice() -> None:
+    waiting = replace(QUEUE, name="two words", counts=counted(ready=1), oldest_ready_ms=6_000)
+    [finding] = health.judged(waiting, remedies={"no-live-worker": "mill start {queue}"}).findings
+    assert (finding.kind, finding.remedy, finding.key) == ("no-live-worker", "mill start 'two words'", "")
+    assert health.judged(waiting, remedies={"no-live-worker": ""}).verdict.severity == "ok"
+    assert health.judged(waiting, remedies={"paused": "wait"}).findings[0].remedy == "start one: rqtui work"
+
+
 def test_the_worst_finding_is_the_verdict() -> None:
     judged = health.judged(replace(QUEUE, paused=True, error="a key holds a string"))
     assert [finding.severity for finding in judged.findings] == ["critical", "warning"]
