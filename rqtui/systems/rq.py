@@ -71,6 +71,7 @@ class Rq(Foreign):
         Place("canceled", State.DEAD, "<prefix>:canceled:<queue>", "zset", "since s"),
     )
     defaults = {"prefix": "rq"}
+    names_key = "rq:queues"
     finds_by_id = True
     tells = frozenset({"name", "error", "worker"})
     remedies = {
@@ -83,12 +84,12 @@ class Rq(Foreign):
 
     def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:
         super().__init__(*options, is_asked=is_asked)
+        self.names_key = f"{self.prefix}:queues"
+        self.fits_cluster = re.search(r"\{[^}]+\}", self.prefix) is not None  # a tag: all keys share a slot
         if len(self.specs) > 1:
             raise UsageError("layout rq: one prefix at a time; run rqtui once for each.")
         if not _PREFIX.fullmatch(self.prefix):
             raise UsageError(f'layout rq: a prefix is of letters, digits and _.:-{{}}, not "{self.prefix}".')
-        self.names_key = f"{self.prefix}:queues"
-        self.fits_cluster = re.search(r"\{[^}]+\}", self.prefix) is not None
 
     @property
     def prefix(self) -> str:
@@ -128,7 +129,7 @@ class Rq(Foreign):
         named = re.sub(rb"([*?\[\]\\^-])", rb"\\\1", to_bytes(keys["queued"]))
         pipe.sscan(to_bytes(keys["queues"]), 0, match=named, count=_MOST_QUEUES)
         jobs, found = pipe.execute(raise_on_error=False)
-        return (isinstance(jobs, int) and jobs > 0) or (isinstance(found, tuple | list) and bool(found[1]))
+        return (isinstance(jobs, int) and jobs > 0) or (not isinstance(found, Exception) and bool(found[1]))
 
     # -- counts ---------------------------------------------------------------------------------------------------
 
