@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import time
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -90,7 +91,24 @@ def _dispatcher(name: bytes) -> Keys:
     return {name: [b"a\xff", b"b"], name + b":later": Zset({b"late\xff": now_s - 60, b"later": now_s + HOUR_S})}
 
 
+def _rq(name: bytes) -> Keys:
+    now_s, call = time.time(), zlib.compress(b"\x80\x02(X\x09\x00\x00\x00tasks.addN)}t.")
+    stands = {b"a\xff": b"queued", b"late": b"started", b"dead\x9b": b"failed", b"later": b"scheduled"}
+    return {
+        b"rq:queues": {b"rq:queue:" + name},
+        b"rq:queue:" + name: [b"a\xff"],
+        b"rq:wip:" + name: Zset({b"late:e\xff": now_s - 60}),
+        b"rq:failed:" + name: Zset({b"dead\x9b": now_s + HOUR_S}),
+        b"rq:scheduled:" + name: Zset({b"later": now_s + HOUR_S, b"ghost\xff": now_s - 60}),
+        b"rq:workers:" + name: {b"rq:worker:w\xff", b"\xff"},
+        b"rq:worker:w\xff": {b"state": b"\xff", b"queues": name, b"last_heartbeat": b"\xff"},
+        **{b"rq:job:" + id: {b"data": call, b"origin": name, b"status": state, b"worker_name": b"w\xff"}
+           for id, state in stands.items()},
+    }  # fmt: skip
+
+
 SYSTEMS = (
+    Named("rq", _rq, lambda name: "rq"),
     Named("redisched", _redisched, lambda name: "redisched"),
     Named("safe_pop", _safe_pop, lambda name: "safe_pop"),
     Named("orizuru", _orizuru, lambda name: f"orizuru:source={text(name)}", is_seen=False),
