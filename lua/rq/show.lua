@@ -6,7 +6,7 @@
 -- `intermediate`, `error` the encoded error of the last run. The rest is the hash, as it is.
 -- `places` are all in which it stands, `place` is the first of them or, in none, '': of the queue's lists the first and the last
 -- 25 000 ids are looked at. A job that another queue owns is gone here. The table has, by `kind`: `field`, a field of the hash
--- that the columns do not have (up to 64 kB of it); `result`, a field of the stream's entry `id`; `execution`, a field of an
+-- that the columns do not have; `long`, the length of one of more than 64 kB; `result`, a field of the stream's entry `id`; `execution`, a field of an
 -- execution; `dependency` and `dependent`, another job and its queue. Of each at most 100.
 --
 -- derived  <prefix>:job:<id>
@@ -137,8 +137,13 @@ if size > -2 then
   local shown = {data = true, exc_info = true}
   for _, name in ipairs({'description', 'status', 'origin', 'created_at', 'enqueued_at', 'started_at', 'ended_at', 'worker_name',
     'timeout', 'retries_left', 'rate_limit_key', 'ttl'}) do shown[name] = true end
-  for at, name in ipairs(redis.call('HKEYS', job)) do
-    if not shown[name] and at <= 100 then add('field', '', name, field(job, name, long)) end
+  for at, name in ipairs(redis.call('HLEN', job) <= 1000 and redis.call('HKEYS', job) or {}) do
+    local length = shown[name] and 0 or redis.call('HSTRLEN', job, name)
+    if length > long then
+      add('long', '', name, tostring(length))
+    elseif not shown[name] and at <= 100 then
+      add('field', '', name, redis.call('HGET', job, name))
+    end
   end
 end
 local ends = redis.pcall('XREVRANGE', prefix .. ':results:' .. id, '+', '-', 'COUNT', 10)

@@ -505,6 +505,7 @@ def _whole(text: str) -> int | None:
 # -- all about one job -------------------------------------------------------------------------------------------------
 
 _FAILED, _STOPPED = "2", "3"
+_LONG = 65_536  # bytes of a field of a result: what is longer is cut
 _DURATIONS = ("result_ttl", "failure_ttl")
 _HIDDEN = frozenset({"meta", "dependency_ids", "dependency_id", "result", "last_heartbeat", *_DURATIONS})
 
@@ -551,6 +552,9 @@ def _facts(
         return
     fields = _records(more, "field").get(b"", {})
     for told in reversed(_records(more, "result").values()):
+        if len(told.get("return_value", b"")) >= _LONG:
+            yield Fact("result", f"longer than {_LONG // 1024} kB")
+            break
         if "return_value" in told:
             yield Fact("result", _result(told["return_value"]), "json")
             break
@@ -584,6 +588,8 @@ def _facts(
         yield Fact("forgotten", until_ms, "instant") if until_ms is not None else Fact("forgotten", "never")
     elif row["left_ms"] >= 0:
         yield Fact("hash vanishes", row["now_ms"] + row["left_ms"], "instant")
+    for name, length in _records(more, "long").get(b"", {}).items():
+        yield Fact(name.replace("_", " "), f"{to_text(length)} bytes: too long to be shown")
     for name, value in fields.items():
         if value and name not in _HIDDEN:
             at_ms = _instant_ms(to_text(value)) if name.endswith(("_at", "heartbeat")) else None

@@ -575,6 +575,12 @@ def test_what_no_reader_understands_is_shown_named_and_never_run(client: Redis) 
     all_hold((each, partial(holds, each)) for each in expected)
     assert rows["big"].body is None and rows["big"].body_bytes > 29_000_000 and rows["big"].name == "tasks.add"
     assert rows["evil-arg"].call == "tasks.add(posix.system('touch /tmp/rqtui-was-here'))"
+    client.hset("rq:job:ok", "meta", b"\x80" * 30_000_000)
+    client.xadd("rq:results:ok", {"type": 1, "return_value": base64.b64encode(b"\x00" * 90_000)})
+    told = facts(shown(client, "ok"))
+    assert (told["meta"], told["result"]) == ("30000000 bytes: too long to be shown", "longer than 64 kB")
+    client.hdel("rq:job:ok", "meta")
+    client.delete("rq:results:ok")
     assert counted(client).count("queued") == len(bad) + 4 and not counted(client).error
     assert keyspace.dump(client) == before
 
