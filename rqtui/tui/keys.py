@@ -49,6 +49,7 @@ class Control(Protocol):
 
 
 LISTS = ("overview", "board")
+DIGITS = "123456789"  # a key for each place; no system has more
 _TABLES = (*LISTS, "workers", "kinds", "errors", "error", "events", "operations")  # views whose middle is a table
 _SORTED = ("overview", "workers", "kinds", "errors")
 LOOKS: tuple[Look, ...] = (
@@ -59,7 +60,7 @@ LOOKS: tuple[Look, ...] = (
     Look("back", "escape", "back", "back", "one step back; stops a change of many jobs"),
     Look("quit", "q", "quit_or_back", "back", "back; on the overview: quit"),
     Look("undo", "z", "undo", "undo", "undo the last change made here, or the one under the cursor", (), True),
-    Look("place", "1,2,3,4,5", "screen.place", "place", "scheduled, ready, reserved, done, dead", ("board",)),
+    Look("place", ",".join(DIGITS), "screen.place", "place", "the places, in the order in which they stand", ("board",)),
     Look("next_pane", "tab,l", "screen.pane(1)", "next", "the next place", ("board",)),
     Look("previous_pane", "shift+tab,h", "screen.pane(-1)", "previous", "the place before", ("board",)),
     Look("mark", "space", "", "mark", "mark the job, or unmark it", ("board",), True),
@@ -209,6 +210,10 @@ SHOWN = {
     "exclamation_mark": "!",
     "underscore": "_",
     "percent_sign": "%",
+    "at": "@",
+    "number_sign": "#",
+    "dollar_sign": "$",
+    "circumflex_accent": "^",
     "space": "␣",
     "enter": "⏎",
     "escape": "Esc",
@@ -232,7 +237,7 @@ _PARTS = {  # rows that stand for several bindings, or for one of the table's
     "mark_loaded": ("table.mark-loaded",),
     "unmark": ("table.unmark-all",),
     "whole": ("job.whole",),
-    "place": tuple(f"place_{number}" for number in range(1, 6)),
+    "place": tuple(f"place_{digit}" for digit in DIGITS),
 }
 _mapped: dict[str, str] = {}  # what the config file says otherwise, by binding id: a person has one keyboard
 
@@ -292,8 +297,9 @@ def footer_of(screen: str) -> list[Look]:
 
 
 def shown(keys: str) -> str:
-    """Keys as a person reads them: `comma` is `,`."""
-    return " ".join(map(_sign, keys.split(",")))
+    """Keys as a person reads them: `comma` is `,`, and all digits are `1-9`."""
+    signs = " ".join(map(_sign, keys.split(",")))
+    return signs.replace(" ".join(DIGITS), f"{DIGITS[0]}-{DIGITS[-1]}")
 
 
 def _sign(key: str) -> str:

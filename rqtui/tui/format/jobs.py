@@ -7,6 +7,7 @@ table is made in `tui/format/columns.py`, its life in `tui/format/timeline.py`.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 
 from textual.content import Content, Span
@@ -28,11 +29,12 @@ EMPTY: dict[State, str] = {
 }
 
 
-def empty(place: Place, is_late: bool, *, may_change: bool = True) -> str:
-    """What a place without jobs says; `is_late`: it holds those of its state whose lease is over."""
+def empty(place: Place, places: Sequence[Place], *, is_late: bool, may_change: bool = True) -> str:
+    """What one of `places` says without jobs; `is_late`: it holds those of its state whose lease is over."""
     if is_late:
         return "no lease is over"
-    if place.state is State.DEAD and place.name != place.state:
+    has_twin = any(other.state is place.state and not other.where and other is not place for other in places)
+    if (place.state is State.DEAD or has_twin) and place.name != place.state:
         return f"no job is in {place.name}"
     words = keys.renamed(EMPTY[place.state])
     return words if may_change else words.partition(":")[0]

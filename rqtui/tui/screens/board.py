@@ -82,13 +82,13 @@ class Board(View):
                 yield Text(id="detail-text")
 
     def _made(self) -> Iterator[Pane]:
-        """A pane per place; of two places of reserved jobs the second holds those whose lease is over."""
+        """A pane per place; those that share its state with the place of late leases name its key."""
         system, settings, may_change = self.layout_of_queue, self.session.settings, not self.session.is_read_only
-        reserved = [number for number, place in enumerate(system.places, 1) if place.state is State.RESERVED]
-        late = reserved[-1] if len(reserved) > 1 else 0
-        for number, place in enumerate(system.places, 1):
-            empty = jobs.empty(place, number == late, may_change=may_change)
-            late_at = late if number in reserved[:-1] else 0
+        late = board_layout.late_place(system.places)
+        for place in system.places:
+            empty = jobs.empty(place, system.places, is_late=place is late, may_change=may_change)
+            has_late = late is not None and place.state is late.state and place is not late
+            late_at = system.places.index(late) + 1 if late is not None and has_late else 0
             chosen, _unknown = columns.wanted(settings.columns, place.state)
             yield Pane(self.ref, place, system.tells, empty, late_at, chosen, settings.is_ascii)
 
@@ -162,6 +162,7 @@ class Board(View):
         grid.styles.grid_columns, grid.styles.grid_rows = made.columns, made.rows
         for pane in self._panes:
             pane.display = pane.place.name in shown
+            pane.set_class(pane.place.name in made.folded, "-folded")
             pane.styles.row_span = span if pane.place.name == made.current else 1
         detail.styles.row_span = span
         detail.display = made.has_detail
@@ -174,7 +175,8 @@ class Board(View):
             if pane is current and not self._shape.side:
                 pane.set_title(*board_borders.tabs(panes, pane, self._queue))
             else:
-                pane.set_title(*board_borders.title(number, pane, self._queue))
+                is_folded = pane.place.name in self._shape.folded
+                pane.set_title(*board_borders.title(number, pane, self._queue, is_folded=is_folded))
             is_current = pane is current
             pane.set_subtitle(
                 *board_borders.below(
@@ -464,6 +466,10 @@ class Board(View):
         self.titles()
 
     # -- keys -----------------------------------------------------------------------------------------------------
+
+    def numbered(self) -> int:
+        """The places."""
+        return len(self.layout_of_queue.places)
 
     def action_place(self, number: int) -> None:
         """Goes to the place of that number."""

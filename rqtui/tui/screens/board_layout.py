@@ -13,7 +13,7 @@ from rqtui.model import Finding, Place, Queue, State
 
 WIDE = 120  # cells of a terminal; below it one pane has the whole width, and its frame has tabs
 WITH_DETAIL = 140
-FOLDED_ROWS = 2  # a frame around nothing
+FOLDED_ROWS = 1  # the words of a frame
 _SIDE = (24, 44)  # cells of a short pane: the least and the most
 _DETAIL = (40, 76)
 _TROUBLE: Mapping[str, State] = {  # the state whose jobs a finding of that kind is about
@@ -72,12 +72,19 @@ def first_place(places: Sequence[Place], queue: Queue) -> str:
         state = _state_of(finding)
         there = [place for place in places if place.state is state and queue.count(place.name)]
         if there and finding.kind == "expired-not-reaped":
-            return there[-1].name  # of two places of reserved jobs the second holds those whose lease is over
+            late = late_place(places)
+            return late.name if late in there else there[0].name
         if there:
             return max(there, key=lambda place: queue.count(place.name)).name
     ready = next((place for place in places if place.state is State.READY), places[0])
     unfinished = [place for place in places if place.state is not State.DONE]
     return max((ready, *unfinished, *places), key=lambda place: _fullness(place, queue)).name
+
+
+def late_place(places: Sequence[Place]) -> Place | None:
+    """The place of reserved jobs whose lease is over, where a system tells them from the others of the same key."""
+    reserved = [place for place in places if place.state is State.RESERVED and place.where]
+    return reserved[-1] if len(reserved) > 1 else None
 
 
 def _state_of(finding: Finding) -> State | None:
