@@ -19,7 +19,7 @@ MOST_LINES = 200  # of one fact
 
 
 class Said(NamedTuple):
-    """A fact in words: its name, and the lines of its value. A block stands below its name, any other fact beside it."""
+    """A fact in words: its name, and the lines of its value; several lines are a block, which stands below the name."""
 
     name: str
     lines: tuple[str, ...]

@@ -60,7 +60,9 @@ LOOKS: tuple[Look, ...] = (
     Look("back", "escape", "back", "back", "one step back; stops a change of many jobs"),
     Look("quit", "q", "quit_or_back", "back", "back; on the overview: quit"),
     Look("undo", "z", "undo", "undo", "undo the last change made here, or the one under the cursor", (), True),
-    Look("place", ",".join(DIGITS), "screen.place", "place", "the places, in the order in which they stand", ("board",)),
+    Look(
+        "place", ",".join(DIGITS), "screen.place", "place", "the places, in their order", ("board",)
+    ),
     Look("next_pane", "tab,l", "screen.pane(1)", "next", "the next place", ("board",)),
     Look("previous_pane", "shift+tab,h", "screen.pane(-1)", "previous", "the place before", ("board",)),
     Look("mark", "space", "", "mark", "mark the job, or unmark it", ("board",), True),
@@ -85,7 +87,7 @@ LOOKS: tuple[Look, ...] = (
     Look("job_before", "left_square_bracket", "screen.page(-1)", "previous", "the job before in the list", ("job",)),
     Look("job_after", "right_square_bracket", "screen.page(1)", "next", "the next job in the list", ("job",)),
     Look("viewer", "v", "screen.viewer", "view as", "the body as what it is, as text, in hex", ("job",), True),
-    Look("whole", "enter", "", "whole body", "fetch a body that is too long to be shown at once", ("job",)),
+    Look("open_job", "enter", "", "open", "open the job of a link; fetch a body that is too long at first", ("job",)),
     Look("sort", "s", "screen.sort", "sort", "sort the rows another way", _SORTED, True),
     Look(
         "group",
@@ -236,7 +238,7 @@ _PARTS = {  # rows that stand for several bindings, or for one of the table's
     "mark_range": ("table.range",),
     "mark_loaded": ("table.mark-loaded",),
     "unmark": ("table.unmark-all",),
-    "whole": ("job.whole",),
+    "open_job": ("job.open",),
     "place": tuple(f"place_{digit}" for digit in DIGITS),
 }
 _mapped: dict[str, str] = {}  # what the config file says otherwise, by binding id: a person has one keyboard

@@ -43,6 +43,7 @@ FOLDS_MS = 30_000  # that a place is empty before it folds: its neighbours would
 MANY_FINDINGS = (40, 3)  # from so many rows of a terminal on, so many lines of findings; below one
 REDRAW_S = 0.2  # between two pictures of a scan under way
 PATHS_OF = 50  # jobs of a page, whose bodies tell which paths there are
+FACT_LINES = 6  # of each fact of a job beside the panes
 LEAVING = 4  # a fourth of a pane's rows: when more left at once, none is shown for once more
 
 
@@ -50,7 +51,7 @@ class Board(View):
     """One queue."""
 
     NAME = "board"
-    FILTER_HINT = "text /re/ !term id: job: err: worker: body: .path:  Tab paths  ↑ earlier"
+    FILTER_HINT = "text /re/ !term id: job: call: err: body: .path:  Tab paths  ↑ earlier"
     BINDINGS: ClassVar[list[BindingType]] = list(keys.board_bindings())
 
     def __init__(self, ref: Ref, layout: Layout) -> None:
@@ -290,6 +291,7 @@ class Board(View):
                         else []
                     ),
                     jobs.properties(job, snapshot.taken_ms, self.layout_of_queue.tells),
+                    *([jobs.facts(job.facts, snapshot.taken_ms, most=FACT_LINES)] if job.facts else []),
                     *([Content(), line] if line else []),
                     Content.assemble("\n", ("body", "b $strong"), (f"  {encoding}", "$muted")),
                     body,

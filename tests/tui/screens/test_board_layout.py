@@ -231,7 +231,7 @@ def test_findings_lead_to_the_right_one_of_several_places_of_a_state() -> None:
         counted = Queue("q", "mill", numbers, findings=(Finding(kind, "warning", "q", "…", key=key),))
         return board_layout.first_place(Mill.places, counted)
 
-    assert opens("expired-not-reaped", started=1, intermediate=5) == "started", "nothing of the mill is late by its place"
+    assert opens("expired-not-reaped", started=1, intermediate=5) == "started", "no place of it is for late ones"
     assert opens("dead-grows", "e", failed=2, canceled=9) == "canceled", "the fuller one"
     assert opens("due-not-dispatched", deferred=3) == "deferred", "the only one that holds something"
     assert opens("no-live-worker", ready=3, failed=5) == "ready"
