@@ -60,9 +60,7 @@ LOOKS: tuple[Look, ...] = (
     Look("back", "escape", "back", "back", "one step back; stops a change of many jobs"),
     Look("quit", "q", "quit_or_back", "back", "back; on the overview: quit"),
     Look("undo", "z", "undo", "undo", "undo the last change made here, or the one under the cursor", (), True),
-    Look(
-        "place", ",".join(DIGITS), "screen.place", "place", "the places, in their order", ("board",)
-    ),
+    Look("place", ",".join(DIGITS), "screen.place", "place", "the places, in their order", ("board",)),
     Look("next_pane", "tab,l", "screen.pane(1)", "next", "the next place", ("board",)),
     Look("previous_pane", "shift+tab,h", "screen.pane(-1)", "previous", "the place before", ("board",)),
     Look("mark", "space", "", "mark", "mark the job, or unmark it", ("board",), True),
