@@ -50,8 +50,17 @@ class Control(Protocol):
 
 LISTS = ("overview", "board")
 DIGITS = "123456789"  # a key for each place; no system has more
-_TABLES = (*LISTS, "workers", "kinds", "errors", "error", "events", "operations")  # views whose middle is a table
-_SORTED = ("overview", "workers", "kinds", "errors")
+_TABLES = (
+    *LISTS,
+    "workers",
+    "kinds",
+    "errors",
+    "error",
+    "events",
+    "operations",
+    "schedules",
+)  # views whose middle is a table
+_SORTED = ("overview", "workers", "kinds", "errors", "schedules")
 LOOKS: tuple[Look, ...] = (
     Look("move", "j,k", "", "move", "down, up; the arrows too"),
     Look("ends", "g,G", "", "ends", "the first, the last; Home and End too", _TABLES),
@@ -85,7 +94,7 @@ LOOKS: tuple[Look, ...] = (
     Look("job_before", "left_square_bracket", "screen.page(-1)", "previous", "the job before in the list", ("job",)),
     Look("job_after", "right_square_bracket", "screen.page(1)", "next", "the next job in the list", ("job",)),
     Look("viewer", "v", "screen.viewer", "view as", "the body as what it is, as text, in hex", ("job",), True),
-    Look("open_job", "enter", "", "open", "open the job of a link; fetch a body that is too long at first", ("job",)),
+    Look("open_job", "enter", "", "open", "open the job of a link; fetch a long body", ("job",)),
     Look("sort", "s", "screen.sort", "sort", "sort the rows another way", _SORTED, True),
     Look(
         "group",
@@ -114,6 +123,7 @@ LOOKS: tuple[Look, ...] = (
     Look("events", "f", "open_view('events')", "events", "events of the queue as they happen"),
     Look("metrics", "m", "open_view('metrics')", "metrics", "throughput, failures, latency and depth over time"),
     Look("loops", "t", "open_view('loops')", "loops", "dispatcher and reaper: steps, lag, next jobs"),
+    Look("schedules", "ampersand", "open_view('schedules')", "schedules", "what is enqueued again and again, and when"),
     Look("redis", "i", "open_view('redis')", "Redis", "the server: memory, clients, slow commands, warnings"),
     Look("operations", "o", "open_view('operations')", "operations", "every change made here, and their export"),
     Look("widen", "quotation_mark", "screen.widen", "all queues", "this queue, or all of them", _SORTED[1:], True),
@@ -210,6 +220,7 @@ SHOWN = {
     "exclamation_mark": "!",
     "underscore": "_",
     "percent_sign": "%",
+    "ampersand": "&",
     "at": "@",
     "number_sign": "#",
     "dollar_sign": "$",

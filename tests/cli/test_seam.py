@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from mill_system import NAMES, Mill, grind, hire, mill
+from mill_system import NAMES, Mill, grind, hire, mill, plan
 from redis import Redis
 from shapes import WORKER, fits
 from shell import Ran, shell
@@ -98,3 +98,38 @@ def test_a_verb_that_does_more_here_than_its_name_says_is_not_done_unasked(clien
     assert run("act", "pause", "flour", "--yes").code == 0 and client.exists("mill:paused")
     plan = run("act", "resume", "flour", "--dry-run", "--json")
     assert plan.code == 0 and json.loads(plan.out)["dry_run"]
+
+
+def test_schedules_are_listed_by_their_next_time(client: Redis, url: str, run) -> None:  # type: ignore[no-untyped-def]
+    s, _us = client.time()
+    plan(client, "nightly", "flour", "0 3 * * *", call="mill.clean()", next_ms=s * 1000 + 7_230_000, owner="cron-1")
+    plan(client, "lost", "bran", "every 60 s", problem="nobody sees to it", next_ms=s * 1000 - 60_000)
+    plan(client, "asleep", "flour", "@weekly", enabled=False, last_ms=s * 1000)
+    lost, nightly, asleep = run("schedules", "--json").json
+    assert nightly == {
+        "name": "nightly",
+        "queue": "flour",
+        "layout": "mill",
+        "pattern": "0 3 * * *",
+        "call": "mill.clean()",
+        "next_at_ms": s * 1000 + 7_230_000,
+        "last_at_ms": None,
+        "owner": "cron-1",
+        "enabled": True,
+        "problem": None,
+    }
+    assert (lost["name"], lost["problem"]) == ("lost", "nobody sees to it") and not asleep["enabled"]
+    rows = [line.split() for line in run("schedules").out.splitlines()[1:]]
+    assert [row[:3] for row in rows] == [
+        ["wrong", "lost", "bran"],
+        ["on", "nightly", "flour"],
+        ["off", "asleep", "flour"],
+    ]
+    assert {each["name"] for each in run("schedules", "flour", "--json").json} == {"nightly", "asleep"}
+    client.delete("mill:schedules")
+    assert "nothing is enqueued again and again here." in run("schedules").err
+    client.set("mill:schedules", "x")
+    wrong = run("schedules", "--json")
+    assert (wrong.code, wrong.json) == (1, []) and "mill:schedules" in wrong.err
+    ran = shell(url, "--layout", "native", "schedules")
+    assert ran.code == 0 and "no system in this Redis keeps schedules there; of mill" in ran.err

@@ -91,7 +91,7 @@ class Mill(Foreign):
         """Those that serve this queue, each of which tells all of its queues."""
 
         def read(answers: Answers) -> tuple[Worker, ...]:
-            found = [json.loads(row["worker"]) for row in rows_by_name(answers[0])]  # type: ignore[arg-type]
+            found = [json.loads(row["worker"]) for row in _rows(answers)]
             return tuple(_worker(each, queue) for each in found if queue in each["queues"])
 
         return Ask((self.call("roster", queue, {}),), read)
@@ -100,10 +100,16 @@ class Mill(Foreign):
         """All of them stand in one list."""
 
         def read(answers: Answers) -> tuple[Schedule, ...]:
-            rows = rows_by_name(answers[0])  # type: ignore[arg-type]
-            return tuple(Schedule(layout=self.name, **json.loads(row["schedule"])) for row in rows)
+            return tuple(Schedule(layout=self.name, **json.loads(row["schedule"])) for row in _rows(answers))
 
         return Ask((self.call("schedules", "", {}),), read)
+
+
+def _rows(answers: Answers) -> list[dict[str, Any]]:
+    answer = answers[0]
+    if isinstance(answer, Exception):
+        raise answer
+    return rows_by_name(answer)
 
 
 def _fact(name: str, value: Any, kind: str = "text", queue: str = "") -> Fact:
