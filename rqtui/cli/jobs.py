@@ -133,12 +133,13 @@ def _write_jobs(page: Page, now_ms: int, queue: str = "") -> None:
     """The table of a page; `queue` are the words that mean its queue, where the place was not named."""
     from rqtui.text.body import body_view, mask_text
     from rqtui.text.formats import age, job_id, size
+    from rqtui.text.tracebacks import last_line
 
     rows = []
     for job in page.jobs:
         preview = "" if job.body is None else " ".join(body_view(job.body[:200]).text.split())
         tried = f"{job.attempts}/{job.max_attempts}" if job.max_attempts else str(job.attempts)
-        about = job.problem or job.error or mask_text(job.call) or preview[:60] or size(job.body_bytes)
+        about = job.problem or mask_text(last_line(job.error) or job.call) or preview[:60] or size(job.body_bytes)
         rows.append([job_id(job.id, 48), job.name, _moment(job, now_ms, age), tried, job.worker, about])
     if rows:
         about = "error or call" if any(job.call for job in page.jobs) else "error or body"

@@ -55,9 +55,11 @@ def test_nine_places_stand_in_every_document(run) -> None:  # type: ignore[no-un
 
 def test_calls_and_facts_are_shown_and_told(client: Redis, run) -> None:  # type: ignore[no-untyped-def]
     grind(client, "flour", "failed", "f1", call="mill.grind('wheat', token='abc')", facts=FACTS)
+    grind(client, "flour", "failed", "f2", error="Traceback:\n  in f\nValueError: chaff, password=hunter2")
     [job] = run("jobs", "flour", "failed", "--filter", "call:wheat", "--json").json["jobs"]
     assert (job["id"], job["call"]) == ("f1", "mill.grind('wheat', token='abc')")
     table = run("jobs", "flour", "failed").out
+    assert "ValueError: chaff, password=••" in table and "in f" not in table, "what happened, of a traceback"
     assert "error or call" in table and "mill.grind('wheat', token=••" in table and "abc" not in table
     told = run("show", "flour", "f1", "--json").json
     assert told["facts"] == [

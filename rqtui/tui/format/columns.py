@@ -17,6 +17,7 @@ from rqtui.text import fields, formats, preview
 from rqtui.text.body import MASK, is_secret, mask_text, secrets
 from rqtui.text.pieces import Cell, Piece
 from rqtui.text.sanitise import safe
+from rqtui.text.tracebacks import last_line
 from rqtui.tui.format.rows import Column, Row
 
 SHORT_ID, LONG_ID = 8, 16  # cells: side by side, and where one pane has the whole width
@@ -153,10 +154,21 @@ def shown(
 
 
 def columns(
-    state: State, names: Sequence[str], id_cells: int, choice: Choice = _NOTHING, *, are_chosen: bool = False
+    state: State,
+    names: Sequence[str],
+    id_cells: int,
+    choice: Choice = _NOTHING,
+    *,
+    are_chosen: bool = False,
+    is_timed: bool = True,
 ) -> tuple[Column, ...]:
-    """The columns of those names, with the id before them; of chosen ones the last go first where it is narrow."""
+    """The columns of those names, with the id before them; of chosen ones the last go first where it is narrow.
+
+    Jobs of a place that `is_timed` wait for their time; those of other scheduled places for something else.
+    """
     made = [column for name in names for column in _columns_of(name, state, choice)]
+    if state is State.SCHEDULED and not is_timed:
+        made = [column._replace(title=_WHEN[State.READY]) if column.key == "time" else column for column in made]
     if are_chosen:
         made = [column._replace(drop=number) for number, column in enumerate(made, 1)]
     has_more = any(column.weight for column in made)
@@ -341,12 +353,6 @@ def error_line(error: str) -> str:
 @lru_cache(4096)
 def _error_line(error: str, _secrets: object) -> str:
     return safe(mask_text(last_line(error)))
-
-
-def last_line(error: str) -> str:
-    """Of a traceback the line that says what happened; the only line of any other error."""
-    lines = [line for line in error.splitlines() if line.strip()]
-    return lines[-1].strip() if lines else ""
 
 
 def _worker(job: Job, _now_ms: int) -> Cell:

@@ -119,6 +119,8 @@ def _time_line(job: Job, now_ms: int) -> tuple[str, Content | str]:
     ms = left_ms(job, now_ms)
     if ms is None:
         return "since", formats.ZERO
+    if job.state is State.SCHEDULED and job.due_ms is None:
+        return "waits", f"for {formats.age(ms)}"
     if job.state in (State.SCHEDULED, State.RESERVED):
         label = "due" if job.state is State.SCHEDULED else "lease ends"
         return label, f"in {formats.age(ms)}" if ms >= 0 else Content.styled(f"{formats.age(-ms)} ago", "$state-dead")

@@ -19,6 +19,7 @@ from textual.events import DescendantFocus, Resize
 
 from rqtui.engine import filters
 from rqtui.errors import UsageError
+from rqtui.layout.layout import late_place
 from rqtui.model import Focus, Job, Page, Queue, Rate, Ref, Snapshot, State
 from rqtui.text import elision, paths
 from rqtui.text.sanitise import safe
@@ -85,7 +86,7 @@ class Board(View):
     def _made(self) -> Iterator[Pane]:
         """A pane per place; those that share its state with the place of late leases name its key."""
         system, settings, may_change = self.layout_of_queue, self.session.settings, not self.session.is_read_only
-        late = board_layout.late_place(system.places)
+        late = late_place(system.places)
         for place in system.places:
             empty = jobs.empty(place, system.places, is_late=place is late, may_change=may_change)
             has_late = late is not None and place.state is late.state and place is not late
@@ -511,9 +512,12 @@ class Board(View):
         self.host.show_keys()
 
     def narrow(self, state: State, expression: str) -> None:
-        """Goes to the first place of a state, and lets a filter hold there."""
-        places = enumerate(self.layout_of_queue.places, 1)
-        self.action_place(next((number for number, place in places if place.state is state), 1))
+        """Goes to the place of a state, of several to the one with the most jobs, and lets a filter hold there."""
+        queue = self._queue or self.session.known.get(self.ref)
+        places = [
+            (number, place) for number, place in enumerate(self.layout_of_queue.places, 1) if place.state is state
+        ]
+        self.action_place(max(places, key=lambda at: queue.count(at[1].name) if queue else 0, default=(1, None))[0])
         self.hold_filter(expression)
 
     def stand_at(self, place: str) -> None:

@@ -25,11 +25,14 @@ _LEAST_FINDING = 34  # cells that a finding has in a frame before other words ma
 
 def title(number: int, pane: Pane, queue: Queue | None, *, is_folded: bool = False) -> list[Piece]:
     """Of a pane among others: its key, its place, how many stand there, its filter; a folded one has no corner."""
+    count = f" {_count(queue, pane.place)} "
+    room = pane.outer_size.width - 7 - (2 if is_folded else 0) - formats.cell_len(count)
+    name = pane.place.name if room < _LEAST_LETTERS else formats.fit(pane.place.name, room).rstrip()
     return [
         *([Piece("  ")] if is_folded else []),
         Piece(f" {number} ", "muted"),
-        Piece(pane.place.name, f"state-{pane.place.state}"),
-        Piece(f" {_count(queue, pane.place)} ", "strong"),
+        Piece(name, f"state-{pane.place.state}"),
+        Piece(count, "strong"),
         *_filter(pane, pane.size.width - len(pane.place.name) - 16),
     ]
 

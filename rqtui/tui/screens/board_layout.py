@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from rqtui.layout.layout import late_place
 from rqtui.model import Finding, Place, Queue, State
 
 WIDE = 120  # cells of a terminal; below it one pane has the whole width, and its frame has tabs
@@ -79,12 +80,6 @@ def first_place(places: Sequence[Place], queue: Queue) -> str:
     ready = next((place for place in places if place.state is State.READY), places[0])
     unfinished = [place for place in places if place.state is not State.DONE]
     return max((ready, *unfinished, *places), key=lambda place: _fullness(place, queue)).name
-
-
-def late_place(places: Sequence[Place]) -> Place | None:
-    """The place of reserved jobs whose lease is over, where a system tells them from the others of the same key."""
-    reserved = [place for place in places if place.state is State.RESERVED and place.where]
-    return reserved[-1] if len(reserved) > 1 else None
 
 
 def _state_of(finding: Finding) -> State | None:

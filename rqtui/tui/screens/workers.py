@@ -225,8 +225,8 @@ class Workers(View):
     def _row(self, seat: Seat) -> Row:
         now_ms, job, worker = self._now_ms, seat.job, seat.worker
         hue = _HUES[seat.standing]
-        queues = ", ".join(safe(queue) for queue in seat.queues)
-        queue: tuple[Cell, ...] = () if len(self.refs) == 1 else (queues,)
+        more = f" +{len(seat.queues) - 1}" if len(seat.queues) > 1 else ""
+        queue: tuple[Cell, ...] = () if len(self.refs) == 1 else (safe(seat.ref.queue) + more,)
         id = job.id if job else worker.job if worker else b""
         cells = (
             (Piece("● ", hue), Piece(seat.standing.value, hue if seat.standing in TROUBLED else "")),

@@ -262,6 +262,10 @@ async def test_nine_places_have_nine_keys_and_are_told_apart_by_their_names(
         await it.until_told("8 requeued")
         assert client.llen("mill:queued:flour") == 3 + 8
         assert client.llen("mill:canceled:flour") == 9, "the other dead place"
+        board(it).narrow(State.DEAD, "id:ca1")
+        await it.until(lambda: board(it).pane().place.name == "canceled", "the fullest of the dead")
+        await it.press("2")
+        await it.until(lambda: "waits" in it.text().splitlines()[3], "nothing of the mill is due")
 
 
 @on_screen
