@@ -21,7 +21,8 @@ def schedules(session: Session, queues: QUEUES = None) -> int:
     from rqtui.reports import schedules as report
 
     engine, refs = engine_for(session, queues)
-    found, now_ms, problems = report.report(engine, refs if queues else ())
+    there = {ref.layout for ref in refs}
+    found, now_ms, problems = report.report(engine, there, refs if queues else ())
     for problem in problems:
         output.say(problem)
     if session.as_json:
@@ -29,7 +30,7 @@ def schedules(session: Session, queues: QUEUES = None) -> int:
     else:
         _write(found, now_ms)
         if not found:
-            output.say(f"{report.nowhere({ref.layout for ref in refs})}.")
+            output.say(f"{report.nowhere(there)}.")
     return REFUSED if problems else DONE
 
 

@@ -7,15 +7,17 @@ tick; `read` makes the list of their answers.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from rqtui.errors import RqtuiError
+from rqtui.errors import Denied, RqtuiError
+from rqtui.layout.layout import Ask
 from rqtui.model import Focus, Ref, Schedule
 from rqtui.systems import registry
 
 if TYPE_CHECKING:
     from rqtui.engine.engine import Engine
-    from rqtui.layout.layout import Ask, Layout
+    from rqtui.layout.layout import Answers, Layout
 
 GROUP = "schedules"  # what is asked of each system
 
@@ -30,10 +32,23 @@ def keepers() -> tuple[str, ...]:
     return tuple(name for name in registry.names() if keeps(registry.make(name)))
 
 
-def asks(layouts: Mapping[str, Layout]) -> dict[str, tuple[Ask[Any], ...]]:
-    """What to ask these systems, to go along in a tick."""
-    made = (layout.schedules_ask() for layout in layouts.values())
-    return {GROUP: tuple(ask for ask in made if ask is not None)}
+def asks(layouts: Mapping[str, Layout], there: Iterable[str] = ()) -> dict[str, tuple[Ask[Any], ...]]:
+    """What to ask these systems, to go along in a tick; of those that are not `there`, and that nobody named, a right
+    that is missing is not told."""
+    is_there = frozenset(there)
+    made = []
+    for name, layout in layouts.items():
+        ask = layout.schedules_ask()
+        if ask is not None:
+            made.append(replace(ask if layout.is_asked or name in is_there else _if_allowed(ask), may_fail=True))
+    return {GROUP: tuple(made)}
+
+
+def _if_allowed(ask: Ask[tuple[Schedule, ...]]) -> Ask[tuple[Schedule, ...]]:
+    def read(answers: Answers) -> tuple[Schedule, ...]:
+        return () if any(isinstance(answer, Denied) for answer in answers) else ask.read(answers)
+
+    return Ask(ask.calls, read)
 
 
 def read(answers: Sequence[Any], refs: Iterable[Ref] = ()) -> tuple[tuple[Schedule, ...], tuple[str, ...]]:
@@ -50,9 +65,11 @@ def by_next(schedule: Schedule) -> tuple[object, ...]:
     return schedule.next_ms is None, schedule.next_ms or 0, schedule.name, schedule.queue
 
 
-def report(engine: Engine, refs: Iterable[Ref] = ()) -> tuple[tuple[Schedule, ...], int, tuple[str, ...]]:
-    """(the schedules, the server's clock, what could not be read) in one round trip."""
-    snapshot = engine.snapshot(Focus(queues=(), asks=asks(engine.layouts)))
+def report(
+    engine: Engine, there: Iterable[str], refs: Iterable[Ref] = ()
+) -> tuple[tuple[Schedule, ...], int, tuple[str, ...]]:
+    """(the schedules of these queues, the server's clock, what could not be read) in one round trip."""
+    snapshot = engine.snapshot(Focus(queues=(), asks=asks(engine.layouts, there)))
     found, problems = read(snapshot.answers.get(GROUP, ()), refs)
     return found, snapshot.taken_ms, problems
 

@@ -135,3 +135,15 @@ def test_schedules_are_listed_by_their_next_time(client: Redis, url: str, run) -
     assert (wrong.code, wrong.json) == (1, []) and "mill:schedules" in wrong.err
     ran = shell(url, "--layout", "native", "schedules")
     assert ran.code == 0 and "no system in this Redis keeps schedules there; of mill" in ran.err
+
+
+def test_a_right_that_is_missing_is_told_of_systems_that_are_there(client: Redis, url: str, mill: type[Mill]) -> None:
+    client.execute_command("ACL", "SETUSER", "narrow", "reset", "on", ">x", "~rqtui:*", "~mill:queues", "+@all")
+    narrow = url.replace("redis://", "redis://narrow:x@")
+    try:
+        ran = shell(narrow, "schedules")
+        assert ran.code == 0 and "no system in this Redis keeps schedules there" in ran.err
+        ran = shell(narrow, "--layout", "mill", "schedules", "--json")
+        assert (ran.code, ran.json) == (1, []) and "denies" in ran.err and "should not happen" not in ran.err
+    finally:
+        client.execute_command("ACL", "DELUSER", "narrow")

@@ -95,7 +95,7 @@ class Schedules(View):
 
     def focus_wish(self, refs: list[Ref]) -> Focus:
         """The schedules of every system that keeps some; by the same question as before, if it would be the same."""
-        fresh = schedules.asks(self.session.layouts)
+        fresh = schedules.asks(self.session.layouts, {ref.layout for ref in refs})
         if [ask.calls for ask in fresh[schedules.GROUP]] != [ask.calls for ask in self._asks.get(schedules.GROUP, ())]:
             self._asks = fresh
         return Focus(self.refs, asks=self._asks)

@@ -74,6 +74,22 @@ async def test_where_nobody_keeps_schedules_a_sentence_says_which_systems_would(
         await it.until_shown("mail")
 
 
+@on_screen
+async def test_a_user_without_rights_on_what_is_not_there_sees_the_sentence_and_no_error(
+    client: Redis, url: str, mill: type[Mill]
+) -> None:
+    Seeded(client).put("a1")
+    client.execute_command("ACL", "SETUSER", "narrow", "reset", "on", ">x", "~rqtui:*", "~mill:queues", "+@all")
+    try:
+        async with screen(url.replace("redis://", "redis://narrow:x@"), WIDE) as it:
+            await it.press("ampersand", "quotation_mark")
+            await it.until_shown("no system in this Redis keeps schedules there")
+            await it.until_refreshed()
+            assert "denies" not in it.text() and it.app.session.failed is None
+    finally:
+        client.execute_command("ACL", "DELUSER", "narrow")
+
+
 def test_every_system_that_keeps_schedules_is_named(mill: type[Mill]) -> None:
     from rqtui.reports import schedules
 
