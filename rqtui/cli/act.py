@@ -267,15 +267,16 @@ def _kept(session: Session, engine: Engine, ref: Ref, verb: str, how: Circumstan
 
 
 def be_sure(session: Session, engine: Engine, request: Request, script: Script, number: int | None) -> None:
-    """Asks before a dangerous verb on a terminal; elsewhere refuses it without --yes.
+    """Asks on a terminal before a verb that is dangerous, or does more here than its name says; elsewhere refuses it
+    without --yes.
 
     A profile that is guarded wants the queue's name for an answer.
     """
     from rqtui import verbs
     from rqtui.operations import undo
 
-    row = verbs.verb(script.name, script.summary)
-    if request.is_sure or not _is_dangerous(script):
+    row, effect = verbs.verb(script.name, script.summary), engine.layouts[request.ref.layout].effects.get(script.name)
+    if request.is_sure or not (_is_dangerous(script) or effect):
         if number is not None and number > undo.LIMIT and undo.inverse(engine.layouts[request.ref.layout], script.name):
             output.say(f"no undo: {undo.too_many()}.")
         return
@@ -287,12 +288,14 @@ def be_sure(session: Session, engine: Engine, request: Request, script: Script, 
         engine.layouts[request.ref.layout], script.name, number or 0, request.place, problem, undo.COMMAND
     )
     back = back if back.startswith(undo.COMMAND) else f"{back[:1].upper()}{back[1:]}"
-    lost = (f" What is lost: {row.lost}." if row.lost else "") + f" {back}."
+    then = f" What happens: {effect}." if effect else ""
+    lost = then + (f" What is lost: {row.lost}." if row.lost else "") + f" {back}."
     if not sys.stdin.isatty():
-        raise Refused(f"{script.name} on {what} is dangerous and was not done; --yes does it without asking.{lost}")
+        why = "is dangerous" if row.danger else "does more than its name says"
+        raise Refused(f"{script.name} on {what} {why} and was not done; --yes does it without asking.{lost}")
     wanted = request.ref.queue if session.settings.is_guarded else ""
     how = f"type {wanted} to go on:" if wanted else "[y/N]"
-    output.note(f"{row.question} {what}?{lost} {how} ", end="")
+    output.note(f"{row.question or row.label.capitalize()} {what}?{lost} {how} ", end="")
     from rqtui.text.sanitise import safe  # what was shown
 
     answer = sys.stdin.readline().strip()

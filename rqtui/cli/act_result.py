@@ -87,7 +87,9 @@ def write_dry_run(session: Session, engine: Engine, ref: Ref, script: Script, jo
     there = [job for job in jobs if job.place]
     *_steps, plan = plans.of_jobs(engine, [(ref, there)])
     undoing = undo.words(layout, script.name, len(there), there[0].place if there else "", by=undo.COMMAND)
-    extra = {"dry_run": True, "plan": _counts(plan, undoing), "lost": verbs.verb(script.name).lost or None}
+    row = verbs.verb(script.name)
+    effect = layout.effects.get(script.name) or row.effect or None
+    extra = {"dry_run": True, "plan": _counts(plan, undoing), "lost": row.lost or None, "effect": effect}
     if not session.as_json:
         _write_counts(plan, undoing)
     return write(session, ref, script, [would(job) for job in jobs], 0, extra=extra)

@@ -9,7 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from rqtui.reports.jobs import BODY_BYTES, body, history, id_bytes, id_fields, job, queue_fields, sentence, text, word
+from rqtui.reports.jobs import (
+    BODY_BYTES,
+    body,
+    facts,
+    history,
+    id_bytes,
+    id_fields,
+    job,
+    queue_fields,
+    sentence,
+    text,
+    word,
+)
 
 if TYPE_CHECKING:
     from rqtui.model import Outcome
@@ -17,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BODY_BYTES",
     "body",
+    "facts",
     "history",
     "id_bytes",
     "id_fields",

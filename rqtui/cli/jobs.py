@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -35,7 +35,9 @@ def jobs(
     expression: Annotated[
         str | None,
         typer.Option(
-            "--filter", metavar="EXPR", help="text /re/ !term id:x job:x err:x worker:x body:x .path:x, all must match."
+            "--filter",
+            metavar="EXPR",
+            help="text /re/ !term id:x job:x call:x err:x worker:x body:x .path:x, all must match.",
         ),
     ] = None,
 ) -> int:
@@ -129,24 +131,26 @@ def _page(engine: Engine, ref: Ref, place: str, limit: int, offset: int, accepts
 
 def _write_jobs(page: Page, now_ms: int, queue: str = "") -> None:
     """The table of a page; `queue` are the words that mean its queue, where the place was not named."""
-    from rqtui.text.body import body_view
+    from rqtui.text.body import body_view, mask_text
     from rqtui.text.formats import age, job_id, size
+    from rqtui.text.tracebacks import last_line
 
     rows = []
     for job in page.jobs:
         preview = "" if job.body is None else " ".join(body_view(job.body[:200]).text.split())
         tried = f"{job.attempts}/{job.max_attempts}" if job.max_attempts else str(job.attempts)
-        about = job.problem or job.error or preview[:60] or size(job.body_bytes)
+        about = job.problem or mask_text(last_line(job.error) or job.call) or preview[:60] or size(job.body_bytes)
         rows.append([job_id(job.id, 48), job.name, _moment(job, now_ms, age), tried, job.worker, about])
     if rows:
-        titles = ("id", "job", _MOMENTS.get(page.place, "age"), "tried", "worker", "error or body")
+        about = "error or call" if any(job.call for job in page.jobs) else "error or body"
+        titles = ("id", "job", _MOMENTS.get(page.jobs[0].state, "age"), "tried", "worker", about)
         output.write_table(titles, rows, right=(titles[2], "tried"))
     how = f": rqtui jobs {queue} {page.place}" if queue else ""
     following = f", go on with{how} --cursor {page.next}" if page.next is not None else ""
     output.note(f"{len(page.jobs)} of {page.total} in {page.place}{following}")
 
 
-_MOMENTS = {"scheduled": "due in", "reserved": "lease"}
+_MOMENTS: Mapping[str, str] = {"scheduled": "due in", "reserved": "lease"}  # by state
 
 
 def _moment(job: Job, now_ms: int, age: Callable[[float | None], str]) -> str:

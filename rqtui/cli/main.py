@@ -51,6 +51,7 @@ COMMANDS: dict[str, dict[str, Any]] = {
     "metrics": {"has_json": False},
     "acl": {"has_json": False},
     "loops": {},
+    "schedules": {},
 }
 
 

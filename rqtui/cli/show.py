@@ -43,22 +43,26 @@ def show(
         output.write_bytes(found.body or b"")
         return DONE
     if session.as_json:
-        output.write_json({**documents.job(found), "history": documents.history(found)})
+        output.write_json(
+            {**documents.job(found), "history": documents.history(found), "facts": documents.facts(found.facts)}
+        )
         return DONE
     _write_job(found, whole, is_revealed)
     return DONE
 
 
 def _write_job(job: Job, whole: bool, is_revealed: bool) -> None:
-    from rqtui.text.body import body_view
+    from rqtui.text import facts
+    from rqtui.text.body import body_view, mask_text
     from rqtui.text.formats import moment, size
     from rqtui.text.sanitise import safe, safe_lines, shown_id
 
-    facts: list[tuple[str, Any]] = [
+    known: list[tuple[str, Any]] = [
         ("id", shown_id(job.id)),
         ("queue", f"{job.queue} ({job.layout})"),
         ("place", job.place),
         ("job", job.name),
+        ("call", job.call if is_revealed else mask_text(job.call)),
         ("enqueued", moment(job.enqueued_ms) if job.enqueued_ms else ""),
         ("due", moment(job.due_ms) if job.due_ms else ""),
         ("reserved", moment(job.reserved_ms) if job.reserved_ms else ""),
@@ -70,7 +74,8 @@ def _write_job(job: Job, whole: bool, is_revealed: bool) -> None:
         ("cancelled", "asked to stop" if job.cancelled else ""),
         ("problem", job.problem),
     ]
-    lines = [f"{name:<12} {safe(value)}" for name, value in facts if value]
+    lines = [f"{name:<12} {safe(value)}" for name, value in known if value]
+    lines += [line for fact in job.facts for line in facts.written(fact, is_revealed)]
     for attempt in job.history:
         first, *rest = safe_lines(attempt.error) or [""]
         lines.append(f"{'failed':<12} {moment(attempt.end_ms)}  {safe(attempt.worker)}  {first}")

@@ -17,7 +17,7 @@ from rqtui.errors import ServerError, UsageError
 
 if TYPE_CHECKING:
     from rqtui.engine.engine import Engine
-    from rqtui.model import Queue, Snapshot
+    from rqtui.model import Queue, Snapshot, State
     from rqtui.systems.by_sight import Unspoken
 
 
@@ -121,15 +121,14 @@ def _unspoken(found: Unspoken) -> dict[str, Any]:
 
 def _write_queues(queues: Sequence[Queue]) -> None:
     from rqtui.model import State
-    from rqtui.text.formats import UNKNOWN, age, count
+    from rqtui.text.formats import UNKNOWN, age
     from rqtui.text.sanitise import safe
 
     states = [state for state in State if any(number.state is state for queue in queues for number in queue.counts)]
     titles: list[str] = ["queue", "layout", *states, "workers", "oldest", "verdict"]
     rows: list[list[str]] = []
     for queue in queues:
-        exact = {number.state: number.exact for number in queue.counts}
-        counts = [count(queue.count_in(state), exact[state], 11) if state in exact else UNKNOWN for state in states]
+        counts = [_count_in(queue, state) for state in states]
         more = len(queue.findings) - 1
         verdict = f"{queue.findings[0].text}{f' · {more} more' if more else ''}" if more >= 0 else queue.verdict.text
         workers = UNKNOWN if queue.workers is None else str(queue.workers)
@@ -138,6 +137,15 @@ def _write_queues(queues: Sequence[Queue]) -> None:
     if width is not None:
         titles, rows = in_width(titles, rows, width)
     output.write_table(titles, rows, right=(*states, *_RIGHT))
+
+
+def _count_in(queue: Queue, state: State) -> str:
+    """How many jobs stand in all places of a state; `~` where one of them was sampled."""
+    from rqtui.text.formats import UNKNOWN, count
+
+    counts = [number for number in queue.counts if number.state is state]
+    is_exact = all(number.exact for number in counts)
+    return count(sum(number.count for number in counts), is_exact, 11) if counts else UNKNOWN
 
 
 def in_width(titles: list[str], rows: list[list[str]], width: int) -> tuple[list[str], list[list[str]]]:

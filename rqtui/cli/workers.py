@@ -46,6 +46,7 @@ def _worker(seat: Seat, now_ms: int) -> dict[str, Any]:
     return {
         "worker": documents.text(worker.name),
         **documents.queue_fields(seat.ref.queue),
+        "queues": [documents.text(queue) for queue in seat.queues],
         "layout": seat.ref.layout,
         "beat_at_ms": worker.beat_ms or None,
         "ttl_ms": worker.ttl_ms if beats else None,
@@ -56,6 +57,8 @@ def _worker(seat: Seat, now_ms: int) -> dict[str, Any]:
         "host": documents.text(worker.host) or None,
         "job": documents.text(worker.job) or None,
         "state": seat.standing.value,
+        "system_state": documents.text(worker.state) or None,
+        "facts": documents.facts(worker.facts),
         "held": [_held(job) for job in seat.jobs],
         "exact": seat.is_whole,
     }
@@ -91,7 +94,7 @@ def _write_workers(seats: Iterable[Seat], now_ms: int) -> None:
             [
                 seat.standing.value,
                 seat.name,
-                seat.ref.queue,
+                ", ".join(seat.queues),
                 seat.ref.layout,
                 str(held),
                 job.name if job else "",

@@ -2,15 +2,16 @@ r"""Filters: a line that a person types, as a predicate over jobs; the same in `
 
     filter = { term }                     all terms must match; nothing matches everything
     term   = [ "!" ] [ field ":" ] what   "!" turns it round
-    field  = id | job | err | worker | body        without one: any of them
+    field  = id | job | call | err | worker | body        without one: any of them
            | "." path                              a member of the body: .customer.plan, .items.sku
     what   = word | "words" | 'words' | /regular expression/
 
-A word is found anywhere, in whatever case. An expression is Python's, in whatever case too; `\/` is a slash in it, and
-the closing slash may be left away at the end of the line. A quote or slash counts only where a term begins, so
+A word is found anywhere, in whatever case. An expression is Python's, in whatever case too; `\/` is a slash in it,
+and the closing slash may be left away at the end of the line. A quote or slash counts only where a term begins, so
 `welcome:42`, `it's` and `a/b` are plain words. Bodies are searched as far as they were fetched, those in MessagePack
-also as the JSON that the screen shows. A path goes into whatever of these holds a value; a body that was not
-fetched whole has no paths. A word that begins with a dot and has no colon is a plain word.
+also as the JSON that the screen shows. A call is read from a body, and only some systems have calls. A path goes into
+whatever of these holds a value; a body that was not fetched whole has no paths. A word that begins with a dot and has
+no colon is a plain word.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from rqtui.model import Job
 FIELDS: dict[str, Callable[[Job], str]] = {
     "id": lambda job: _text(job.id),
     "job": lambda job: job.name,
+    "call": lambda job: job.call,
     "err": lambda job: job.error,
     "worker": lambda job: job.worker,
     "body": lambda job: _body(job.body or b""),
@@ -68,7 +70,7 @@ class Filter:
     @property
     def reads_body(self) -> bool:
         """Whether bodies have to be fetched for it."""
-        return any(term.field in ("", "body") or term.field.startswith(_PATH) for term in self.terms)
+        return any(term.field in ("", "call", "body") or term.field.startswith(_PATH) for term in self.terms)
 
 
 def parse(expression: str) -> Filter:

@@ -317,6 +317,12 @@ class Layout:
         )
 
 
+def late_place(places: Sequence[Place]) -> Place | None:
+    """The place of reserved jobs whose lease is over, where a system tells them from the others of the same key."""
+    reserved = [place for place in places if place.state is State.RESERVED and place.where]
+    return reserved[-1] if len(reserved) > 1 else None
+
+
 def apart(make: Callable[[], Ask[T]], instead: Callable[[Exception], T]) -> Ask[T]:
     """The ask that `make` makes; where it cannot be made or read, `instead` says so in place of the answer.
 

@@ -18,6 +18,7 @@ from rqtui.engine.engine import Engine
 from rqtui.errors import Refused, ServerError, Unknown, UsageError
 from rqtui.ids import ID_BYTES
 from rqtui.layout.foreign import side_key
+from rqtui.layout.layout import late_place
 from rqtui.model import Focus, Job, Outcome, Ref, State
 from rqtui.operations.drain import SET_ASIDE, Copy, Way, ways
 from rqtui.text.names import to_bytes
@@ -68,10 +69,10 @@ class Migration:
         self._layout, self._goal = engine.layouts[source.layout], engine.layouts[target.layout]
         self._goal.keys(target.queue)
         self._ways = ways(engine, source, target)
-        leases = [place.name for place in self._layout.places if place.state is State.RESERVED]
-        self._open = {  # whose jobs are taken; a second place of leases has those that are over
+        late = late_place(self._layout.places)
+        self._open = {  # whose jobs are taken
             *(place.name for place in self._layout.places if place.state in (State.SCHEDULED, State.READY)),
-            *leases[1:],
+            *([late.name] if late else []),
             SET_ASIDE,
         }
         self._held: dict[bytes, Job] = {}  # skipped, and kept from being taken again until the end

@@ -9,12 +9,15 @@ from __future__ import annotations
 import base64
 import json
 import math
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from rqtui.text.names import BASE64, from_base64, to_bytes
 
 if TYPE_CHECKING:
-    from rqtui.model import Job
+    from collections.abc import Sequence
+
+    from rqtui.model import Fact, Job
 
 BODY_BYTES = 64 * 1024  # a longer body is `omitted` unless it was asked for
 
@@ -65,6 +68,7 @@ def job(found: Job) -> dict[str, Any]:
         "place": found.place,
         "state": found.state.value,
         "name": text(found.name) or None,
+        "call": text(found.call) or None,
         "enqueued_at_ms": found.enqueued_ms,
         "due_at_ms": found.due_ms,
         "reserved_at_ms": found.reserved_ms,
@@ -88,6 +92,34 @@ def history(found: Job) -> list[dict[str, Any]]:
         {"start_at_ms": a.start_ms, "end_at_ms": a.end_ms, "worker": text(a.worker) or None, "error": text(a.error)}
         for a in found.history
     ]
+
+
+def facts(found: Sequence[Fact]) -> list[dict[str, Any]]:
+    """What a system knows beyond the rest, in its order: `name`, `value`, `kind`, and `queue` where a ref has one.
+
+    A value is JSON where the kind is json and it can be read, a number where it is an instant or a duration (ms), else
+    text; `"value_encoding": "base64"` stands beside bytes that are not UTF-8.
+    """
+    return [
+        {
+            "name": text(fact.name),
+            **_value_fields(fact),
+            "kind": fact.kind,
+            **(queue_fields(fact.queue) if fact.queue else {}),
+        }
+        for fact in found
+    ]
+
+
+def _value_fields(fact: Fact) -> dict[str, Any]:
+    if isinstance(fact.value, int):
+        return {"value": fact.value}
+    raw = to_bytes(fact.value)
+    if fact.kind == "json":
+        with suppress(ValueError, RecursionError, OverflowError):
+            return {"value": _from_json(raw)}
+    shown = text(raw)
+    return {"value": shown} if shown.encode("utf-8") == raw else {"value": shown, "value_encoding": "base64"}
 
 
 def body(raw: bytes | None, size: int) -> dict[str, Any]:

@@ -111,9 +111,8 @@ def becomes(verb: str, job: Job, layout: Layout) -> str:
     """
     places = [place for place in layout.script(verb).targets if place]
     is_over = job.cancelled or (verb == "reap" and job.max_attempts is not None and job.attempts >= job.max_attempts)
-    if is_over and "dead" in places:
-        return "dead"
-    return places[0] if places else ""
+    dead = {place.name for place in layout.places if place.state is State.DEAD}
+    return next((place for place in places if (place in dead) == is_over), places[0] if places else "")
 
 
 def connections(engine: Engine) -> dict[str, int] | None:

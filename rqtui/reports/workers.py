@@ -7,13 +7,13 @@ where nobody beats, too. `asks` go along with a tick; `read` makes the report of
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 from rqtui.engine.engine import Engine
 from rqtui.errors import RqtuiError
-from rqtui.layout.layout import Ask, Layout
+from rqtui.layout.layout import Answers, Ask, Layout
 from rqtui.model import Focus, Job, Page, Ref, State, Worker
 
 HELD, HELD_IN_ALL = 500, 1000  # reserved jobs that are looked at, of a queue and of all: those whose lease ends first
@@ -43,10 +43,10 @@ _ORDERS = {"stop": Standing.STOPPING, "quiet": Standing.QUIET}
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """A worker of a queue and the jobs it holds, as far as they were looked at, the longest held first.
+    """A worker and the jobs it holds, as far as they were looked at, the longest held first.
 
-    `worker` is None where the system has no list of workers, or this one never gave a sign of life. `holds_id` is what
-    it says itself that it does now.
+    `worker` is None where the system has no list of workers, or this one never gave a sign of life. One that serves
+    several queues has `ref` of the job that it does, else of one of those that were looked at.
     """
 
     ref: Ref
@@ -55,6 +55,17 @@ class Seat:
     worker: Worker | None
     jobs: tuple[Job, ...]
     is_whole: bool  # whether all that is reserved was looked at
+
+    @property
+    def id(self) -> str:
+        """What tells it from others, whatever it does: one that serves several queues stands there once."""
+        is_shared = self.worker is not None and len(self.worker.queues) > 1
+        return f"{self.ref.layout if is_shared else self.ref}\n{self.name}"
+
+    @property
+    def queues(self) -> tuple[str, ...]:
+        """The queues that it serves."""
+        return (self.worker.queues if self.worker else ()) or (self.ref.queue,)
 
     @property
     def job(self) -> Job | None:
@@ -75,11 +86,29 @@ def keeps_workers(layout: Layout) -> bool:
 
 def asks(layout: Layout, queue: str, of: int = 1) -> tuple[Ask[Any], ...]:
     """What to ask for a queue, one `of` so many, in the order of `GROUPS`: its workers, and what is reserved."""
-    held = next((place.name for place in layout.places if place.state is State.RESERVED), "")
+    held = [place.name for place in layout.places if place.state is State.RESERVED]
     if not keeps_workers(layout) or not held:
         return ()
     limit = min(HELD, max(LEAST, HELD_IN_ALL // max(1, of)))
-    return layout.workers_ask(queue), layout.page_ask(queue, held, 0, limit, 0)
+    return layout.workers_ask(queue), _together([layout.page_ask(queue, place, 0, limit, 0) for place in held])
+
+
+def _together(pages: Sequence[Ask[Page]]) -> Ask[Page]:
+    """The pages of several places as one."""
+    if len(pages) == 1:
+        return pages[0]
+    calls = tuple(call for page in pages for call in page.calls)
+
+    def read(answers: Answers) -> Page:
+        found, at = [], 0
+        for page in pages:
+            found.append(page.read(answers[at : at + len(page.calls)]))
+            at += len(page.calls)
+        jobs = tuple(job for page in found for job in page.jobs)
+        problem = next((page.error for page in found if page.error), "")
+        return replace(found[0], jobs=jobs, total=sum(page.total for page in found), error=problem)
+
+    return Ask(calls, read)
 
 
 def grouped(asked: Iterable[tuple[Ask[Any], ...]]) -> dict[str, tuple[Ask[Any], ...]]:
@@ -102,7 +131,32 @@ def read(
             seats += _seats(ref, known, page.jobs, len(page.jobs) >= page.total, now_ms)
         else:
             seats += _seats(ref, known, (), False, now_ms)
-    return tuple(sorted(seats, key=rank)), tuple(dict.fromkeys(problems))
+    return merged(seats, now_ms), tuple(dict.fromkeys(problems))
+
+
+def merged(seats: Iterable[Seat], now_ms: int) -> tuple[Seat, ...]:
+    """The workers, the troubled ones first; one that several queues tell of stands there once, with all its jobs."""
+    by_id: dict[str, list[Seat]] = {}
+    found = list(seats)
+    shared = {(seat.ref.layout, seat.name): seat.id for seat in found if seat.worker and len(seat.worker.queues) > 1}
+    for seat in found:
+        by_id.setdefault(shared.get((seat.ref.layout, seat.name), seat.id), []).append(seat)
+    return tuple(sorted((_as_one(each, now_ms) for each in by_id.values()), key=rank))
+
+
+def _as_one(seats: Sequence[Seat], now_ms: int) -> Seat:
+    if len(seats) == 1:
+        return seats[0]
+    worker = max((seat.worker for seat in seats if seat.worker), key=lambda worker: worker.beat_ms)
+    jobs = tuple(sorted((job for seat in seats for job in seat.jobs), key=_held_since))
+    made = replace(
+        seats[0],
+        standing=standing(worker, jobs, now_ms),
+        worker=worker,
+        jobs=jobs,
+        is_whole=all(seat.is_whole for seat in seats),
+    )
+    return made if made.job is None else replace(made, ref=Ref(made.ref.layout, made.job.queue))
 
 
 def rank(seat: Seat) -> tuple[object, ...]:
@@ -114,13 +168,17 @@ def rank(seat: Seat) -> tuple[object, ...]:
 
 def _seats(ref: Ref, known: Iterable[Worker], jobs: Iterable[Job], is_whole: bool, now_ms: int) -> Iterator[Seat]:
     held: dict[str, list[Job]] = {}
-    for job in sorted(jobs, key=lambda job: job.reserved_ms or job.deadline_ms or 0):
+    for job in sorted(jobs, key=_held_since):
         if job.worker:
             held.setdefault(job.worker, []).append(job)
     by_name: dict[str, Worker | None] = {worker.name: worker for worker in known}
     for name, worker in (by_name | {name: None for name in held if name not in by_name}).items():
         its = tuple(held.get(name, ()))
         yield Seat(ref, name, standing(worker, its, now_ms), worker, its, is_whole)
+
+
+def _held_since(job: Job) -> int:
+    return job.reserved_ms or job.deadline_ms or 0
 
 
 def standing(worker: Worker | None, jobs: Sequence[Job], now_ms: int) -> Standing:
@@ -157,4 +215,4 @@ def report(engine: Engine, refs: Sequence[Ref]) -> tuple[tuple[Seat, ...], int, 
         found, wrong = read(some, snapshot.answers, now_ms)
         seats += found
         problems += wrong
-    return tuple(sorted(seats, key=rank)), now_ms, tuple(problems)
+    return merged(seats, now_ms), now_ms, tuple(problems)

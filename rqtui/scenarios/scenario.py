@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from zlib import crc32
 
@@ -131,7 +131,15 @@ CONTROLS: tuple[Control, ...] = (
     Control(")", "faster", "faster", "twice the speed"),
     Control("!", "cut", "cut Redis", "Redis does not answer for ten seconds"),
 )
-"""Every key of the strip. Digits from 6 on and these signs mean nothing else on any screen."""
+"""Every key of the strip. These signs mean nothing else on any screen, and a digit nothing else where the system of the
+scenario has fewer places: see `beside_places`."""
+_SIGNS = {"6": "@", "7": "#", "8": "$", "9": "^"}
+
+
+def beside_places(controls: tuple[Control, ...]) -> tuple[Control, ...]:
+    """The same controls for a system of more than five places, whose places have the digits: on signs."""
+    return tuple(replace(each, key=_SIGNS.get(each.key, each.key)) for each in controls)
+
 
 CHECK = Control("%", "check", "check", "look for every job that was put: is each in exactly one place, is one lost?")
 FIX = Control("_", "fix", "fix", "the code that fails is repaired; what is dead can be requeued")

@@ -248,3 +248,9 @@ def _named(line: str, own: Frame | None, raised: Frame | None) -> Trace:
     while message.startswith(f"{kind}: "):  # said twice
         message = message.removeprefix(f"{kind}:").strip()
     return Trace(kind, message, own, raised)
+
+
+def last_line(error: str) -> str:
+    """Of a traceback the line that says what happened; the only line of any other error."""
+    lines = [line for line in error.splitlines() if line.strip()]
+    return lines[-1].strip() if lines else ""

@@ -49,8 +49,18 @@ class Control(Protocol):
 
 
 LISTS = ("overview", "board")
-_TABLES = (*LISTS, "workers", "kinds", "errors", "error", "events", "operations")  # views whose middle is a table
-_SORTED = ("overview", "workers", "kinds", "errors")
+DIGITS = "123456789"  # a key for each place; no system has more
+_TABLES = (
+    *LISTS,
+    "workers",
+    "kinds",
+    "errors",
+    "error",
+    "events",
+    "operations",
+    "schedules",
+)  # views whose middle is a table
+_SORTED = ("overview", "workers", "kinds", "errors", "schedules")
 LOOKS: tuple[Look, ...] = (
     Look("move", "j,k", "", "move", "down, up; the arrows too"),
     Look("ends", "g,G", "", "ends", "the first, the last; Home and End too", _TABLES),
@@ -59,7 +69,7 @@ LOOKS: tuple[Look, ...] = (
     Look("back", "escape", "back", "back", "one step back; stops a change of many jobs"),
     Look("quit", "q", "quit_or_back", "back", "back; on the overview: quit"),
     Look("undo", "z", "undo", "undo", "undo the last change made here, or the one under the cursor", (), True),
-    Look("place", "1,2,3,4,5", "screen.place", "place", "scheduled, ready, reserved, done, dead", ("board",)),
+    Look("place", ",".join(DIGITS), "screen.place", "place", "the places, in their order", ("board",)),
     Look("next_pane", "tab,l", "screen.pane(1)", "next", "the next place", ("board",)),
     Look("previous_pane", "shift+tab,h", "screen.pane(-1)", "previous", "the place before", ("board",)),
     Look("mark", "space", "", "mark", "mark the job, or unmark it", ("board",), True),
@@ -84,7 +94,7 @@ LOOKS: tuple[Look, ...] = (
     Look("job_before", "left_square_bracket", "screen.page(-1)", "previous", "the job before in the list", ("job",)),
     Look("job_after", "right_square_bracket", "screen.page(1)", "next", "the next job in the list", ("job",)),
     Look("viewer", "v", "screen.viewer", "view as", "the body as what it is, as text, in hex", ("job",), True),
-    Look("whole", "enter", "", "whole body", "fetch a body that is too long to be shown at once", ("job",)),
+    Look("open_job", "enter", "", "open", "open the job of a link; fetch a long body", ("job",)),
     Look("sort", "s", "screen.sort", "sort", "sort the rows another way", _SORTED, True),
     Look(
         "group",
@@ -113,6 +123,7 @@ LOOKS: tuple[Look, ...] = (
     Look("events", "f", "open_view('events')", "events", "events of the queue as they happen"),
     Look("metrics", "m", "open_view('metrics')", "metrics", "throughput, failures, latency and depth over time"),
     Look("loops", "t", "open_view('loops')", "loops", "dispatcher and reaper: steps, lag, next jobs"),
+    Look("schedules", "ampersand", "open_view('schedules')", "schedules", "what is enqueued again and again, and when"),
     Look("redis", "i", "open_view('redis')", "Redis", "the server: memory, clients, slow commands, warnings"),
     Look("operations", "o", "open_view('operations')", "operations", "every change made here, and their export"),
     Look("widen", "quotation_mark", "screen.widen", "all queues", "this queue, or all of them", _SORTED[1:], True),
@@ -209,6 +220,11 @@ SHOWN = {
     "exclamation_mark": "!",
     "underscore": "_",
     "percent_sign": "%",
+    "ampersand": "&",
+    "at": "@",
+    "number_sign": "#",
+    "dollar_sign": "$",
+    "circumflex_accent": "^",
     "space": "␣",
     "enter": "⏎",
     "escape": "Esc",
@@ -231,8 +247,8 @@ _PARTS = {  # rows that stand for several bindings, or for one of the table's
     "mark_range": ("table.range",),
     "mark_loaded": ("table.mark-loaded",),
     "unmark": ("table.unmark-all",),
-    "whole": ("job.whole",),
-    "place": tuple(f"place_{number}" for number in range(1, 6)),
+    "open_job": ("job.open",),
+    "place": tuple(f"place_{digit}" for digit in DIGITS),
 }
 _mapped: dict[str, str] = {}  # what the config file says otherwise, by binding id: a person has one keyboard
 
@@ -292,8 +308,9 @@ def footer_of(screen: str) -> list[Look]:
 
 
 def shown(keys: str) -> str:
-    """Keys as a person reads them: `comma` is `,`."""
-    return " ".join(map(_sign, keys.split(",")))
+    """Keys as a person reads them: `comma` is `,`, and all digits are `1-9`."""
+    signs = " ".join(map(_sign, keys.split(",")))
+    return signs.replace(" ".join(DIGITS), f"{DIGITS[0]}-{DIGITS[-1]}")
 
 
 def _sign(key: str) -> str:

@@ -104,6 +104,16 @@ class View(Screen[None]):
         self.host.show_header()
         self.host.show_keys()
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """A digit means nothing here beyond what is `numbered`; in a demo it may be a key of the strip."""
+        if action == "place":
+            return int(str(parameters[0])) <= self.numbered()
+        return super().check_action(action, parameters)
+
+    def numbered(self) -> int:
+        """How many things of it have a digit for a key."""
+        return 0
+
     def compose_view(self) -> ComposeResult:
         """The widgets between header and footer."""
         yield from ()

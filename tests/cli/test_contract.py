@@ -69,7 +69,7 @@ LINES: list[tuple[tuple[str, ...], int, Any]] = [
     *((("jobs", "mail", place, "--json"), 0, PAGE) for place in STATE),
     (("jobs", "mail", "ready", "--limit", "1", "--cursor", "0", "--filter", "job:send", "--json"), 0, PAGE),
     (("show", "mail", "in-dead", "--json"), 0, {**JOB, "history": [ATTEMPT]}),
-    (("show", "mail", "in-reserved", "--body", "--json"), 0, {**JOB, "history": []}),
+    (("show", "mail", "in-reserved", "--body", "--json"), 0, {**JOB, "call": None, "history": [], "facts": []}),
     (("check", "mail", "--json"), 0, CHECK),
     (("check", "mail", "--repair", "--json"), 0, CHECK),
     (("layouts", "--json"), 0, [LAYOUT]),
@@ -81,6 +81,7 @@ LINES: list[tuple[tuple[str, ...], int, Any]] = [
     *(((*words, "--json"), 0, LOOPS) for words in (("loops",), ("loops", "mail", "--limit", "1"))),
     (("redis", "--json"), 0, REDIS),
     (("operations", "--json"), 0, OPERATIONS),
+    (("schedules", "--json"), 0, []),
     (("undo", "--list", "--json"), 0, UNDO),
     (("undo",), 2, None),
     (("events", "mail"), 0, None),
@@ -395,7 +396,18 @@ def test_bytes_that_are_no_text_are_base64_everywhere(mail: Queue, url: str) -> 
 def test_every_command_says_what_it_does_in_a_line_and_one_example(url: str) -> None:
     listed = shell(url, "--help").out.partition("Commands")[2]
     names = [line.split()[0] for line in listed.splitlines() if line.startswith("  ") and line[2:3].isalpha()]
-    assert {"workers", "errors", "events", "stats", "kinds", "loops", "redis", "operations", "undo"} <= set(names)
+    assert {
+        "workers",
+        "errors",
+        "events",
+        "stats",
+        "kinds",
+        "loops",
+        "redis",
+        "operations",
+        "schedules",
+        "undo",
+    } <= set(names)
     for name in names:
         text = shell(url, name, "--help").out
         assert text.count("Example: rqtui ") == 1, name

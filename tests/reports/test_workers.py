@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TypeVar
 
 import pytest
+from mill_system import Mill, grind, hire, mill
 from redis import Redis
 from troubles import beat
 
@@ -17,6 +18,7 @@ from rqtui.reports import workers
 from rqtui.reports.workers import Standing
 from rqtui.systems import registry
 
+__all__ = ["mill"]  # a fixture
 MAIL, IMAGES = Ref("native", "mail"), Ref("native", "images")
 
 
@@ -105,3 +107,27 @@ def test_who_holds_jobs_and_never_beat_stands_above_those_at_work() -> None:
     names = {Standing.RUNNING: "a", Standing.UNSEEN: "z", Standing.LATE: "y", Standing.IDLE: "b"}
     seats = [workers.Seat(Ref("native", "mail"), name, standing, None, (), True) for standing, name in names.items()]
     assert [seat.name for seat in sorted(seats, key=workers.rank)] == ["y", "z", "a", "b"]
+
+
+def test_a_worker_of_several_queues_stands_there_once_with_the_jobs_of_every_reserved_place(
+    client: Redis, mill: type[Mill]
+) -> None:
+    engine = with_layouts(client, [mill()])
+    grind(client, "flour", "queued", "q1")
+    grind(client, "bran", "started", "b1", worker="w1", deadline_ms=9)
+    grind(client, "bran", "intermediate", "b2", worker="w1", deadline_ms=5)
+    grind(client, "bran", "started", "b3", worker="unseen")
+    hire(client, "w1", ["flour", "bran"], job="b1", state="busy", facts=[["jobs run", 41]])
+    hire(client, "w2", ["bran"])
+    flour, bran = Ref("mill", "flour"), Ref("mill", "bran")
+    seats, _now_ms, problems = workers.report(engine, [flour, bran])
+    assert not problems
+    found = {seat.name: seat for seat in seats}
+    assert len(seats) == 3 and {seat.id for seat in seats} == {"mill\nw1", f"{bran}\nw2", f"{bran}\nunseen"}
+    assert [job.id for job in found["w1"].jobs] == [b"b2", b"b1"]
+    assert found["w1"].job is not None and found["w1"].job.id == b"b1", "the one that it names"
+    assert (found["w1"].ref, found["w1"].queues) == (bran, ("flour", "bran"))
+    assert found["w1"].standing is Standing.RUNNING and found["w1"].worker is not None
+    assert found["w1"].worker.facts[0].value == 41
+    ((only,), _now_ms, _problems) = workers.report(engine, [flour])
+    assert (only.ref, only.jobs, only.standing) == (flour, (), Standing.RUNNING), "its job is of another queue"

@@ -251,6 +251,7 @@ VIEW_KEYS = {
     "events": "f",
     "metrics": "m",
     "loops": "t",
+    "schedules": "ampersand",
     "redis": "i",
     "operations": "o",
 }

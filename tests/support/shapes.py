@@ -69,12 +69,15 @@ CONFIG = {"path": str, "exists": bool, "profiles": list, "in_force": dict, "prob
 WORKER = {
     "worker": str,
     "queue": str,
+    "queues": [str],
     "layout": str,
     "beat_at_ms": (int, NONE),
     "ttl_ms": (int, NONE),
     "late": bool,
     "order": (str, NONE),
     "state": str,
+    "system_state": (str, NONE),
+    "facts": list,
     "held": [{"id": str, "name": (str, NONE), "reserved_at_ms": (int, NONE), "deadline_at_ms": (int, NONE)}],
     "exact": bool,
 }

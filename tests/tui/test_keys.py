@@ -9,6 +9,8 @@ from families import in_one
 from textual.binding import Binding
 
 from rqtui.scenarios import CONTROLS, SCENARIOS
+from rqtui.scenarios.scenario import Scenario, beside_places
+from rqtui.systems import registry
 from rqtui.tui import keys
 from rqtui.tui.app import Cockpit
 from rqtui.tui.screens import board, error_group, job, overview
@@ -45,7 +47,10 @@ def taken_on(view: str) -> list[tuple[str, str]]:
         for key in look.keys.split(",")
     ]
     taken += [(key, f"verb {key}") for key in keys.VERB_KEYS]
-    return taken + [(SIGNS.get(key, key), f"demo {control.name}") for key, control in STRIP.items()]
+    digits = keys.DIGITS if view == "board" else ""  # beyond the places of a board: see the test of the strip's digits
+    return taken + [
+        (SIGNS.get(key, key), f"demo {control.name}") for key, control in STRIP.items() if key not in digits
+    ]
 
 
 @in_one("view", VIEWS)
@@ -70,6 +75,18 @@ def test_lowercase_looks_and_uppercase_changes() -> None:
 
 def test_the_strip_of_a_demo_takes_no_letters() -> None:
     assert not [key for key in STRIP if key.isalpha()]
+
+
+@in_one("story", SCENARIOS.values(), ids=lambda story: story.name)
+def test_the_strip_of_a_demo_takes_no_digit_of_a_place_of_its_system(story: Scenario) -> None:
+    places = keys.DIGITS[: len(registry.make(registry.name_of(story.layout)).places)]
+    assert not [control.key for control in story.controls if control.key in places]
+    moved = beside_places(story.controls)
+    assert not [control.key for control in moved if control.key in keys.DIGITS]
+    assert len({control.key for control in moved}) == len(moved)
+    for control in moved:
+        (binding,) = keys.demo_bindings([control])
+        assert binding.key.isdigit() or binding.key in keys.SHOWN
 
 
 def test_no_key_is_one_that_terminals_eat() -> None:

@@ -11,7 +11,7 @@ from rqtui.tui.screens.loops import Loops
 from rqtui.tui.screens.registry import VIEWS
 
 KEYS = {"workers": "w", "kinds": "b", "errors": "e", "events": "f", "metrics": "m", "loops": "t", "redis": "i"}
-KEYS["operations"] = "o"
+KEYS |= {"operations": "o", "schedules": "ampersand"}
 
 
 def below(it: Screen) -> str:

@@ -17,6 +17,7 @@ from rqtui.text import fields, formats, preview
 from rqtui.text.body import MASK, is_secret, mask_text, secrets
 from rqtui.text.pieces import Cell, Piece
 from rqtui.text.sanitise import safe
+from rqtui.text.tracebacks import last_line
 from rqtui.tui.format.rows import Column, Row
 
 SHORT_ID, LONG_ID = 8, 16  # cells: side by side, and where one pane has the whole width
@@ -25,7 +26,7 @@ PATH_BYTES = 1000  # of a body, where a column shows a value in it
 _PATH = "body."
 _USUAL = frozenset({"job", "fields", "time", "lease"})  # columns that are there until jobs show that they are empty
 _ALIKE = {"job": "job", "tried": "attempts"}  # columns that give their room away where all jobs have the same there
-_WIDE = ("job", "error", "body", "worker", "owner")  # columns that take what room there is
+_WIDE = ("job", "call", "error", "body", "worker", "owner")  # columns that take what room there is
 _SHORT_ID = "…id"  # the title of ids without what they share
 _NAME_CELLS = 10  # of the name of a job, where it is narrow
 _PROBLEM_CELLS = 28  # of what is wrong with a job: it says more than the bytes beside it
@@ -39,6 +40,7 @@ _WHEN = {
 }
 _KNOWN = {
     "job": Column("job", "job", 8, weight=3, drop=2),
+    "call": Column("call", "call", 14, weight=5, drop=1),
     "fields": Column("fields", "body", 14, weight=5, drop=5),
     "time": Column("time", "", 6, align="right", style="muted"),
     "lease": Column("lease", "lease", 5, drop=4),
@@ -54,11 +56,11 @@ _KNOWN = {
 _FIRST_FIELD, _NEXT_FIELD = 1, 8  # drops: the field that tells the most goes last of all
 NAMES = ("id", *(name for name in _KNOWN if name != "owner"))
 _USUAL_OF: dict[State, tuple[str, ...]] = {
-    State.SCHEDULED: ("job", "fields", "time", "tried", "error"),
-    State.READY: ("job", "fields", "time", "tried", "error"),
-    State.RESERVED: ("job", "fields", "lease", "time", "tried", "worker"),
-    State.DONE: ("job", "fields", "time", "tried", "worker"),
-    State.DEAD: ("job", "fields", "owner", "time", "tried", "error"),
+    State.SCHEDULED: ("job", "call", "fields", "time", "tried", "error"),
+    State.READY: ("job", "call", "fields", "time", "tried", "error"),
+    State.RESERVED: ("job", "call", "fields", "lease", "time", "tried", "worker"),
+    State.DONE: ("job", "call", "fields", "time", "tried", "worker"),
+    State.DEAD: ("job", "call", "fields", "owner", "time", "tried", "error"),
 }
 
 
@@ -95,12 +97,14 @@ def choose(before: Choice, jobs: Sequence[Job], now_ms: int) -> Choice:
     """What to show of these jobs: as before, as long as that tells them apart; a column that came stays."""
     if not jobs:
         return before
-    rows = [_shown(job) for job in jobs]
+    has_calls = "call" in before.told or any(job.call for job in jobs)  # a call says more than the fields of a body
+    rows = [preview.Shown({}, (safe(job.id), job.name)) if has_calls else _shown(job) for job in jobs]
     is_kept = preview.still_tells(before.body, rows)
     is_anew = not is_kept and before.body.looked < preview.FEW_ROWS
     made = preview.updated(before.body if is_kept else preview.choose(rows), rows)
     ids = preview.choose_ids([job.id for job in jobs], preview.Ids() if is_anew else before.ids)
     told = _told(jobs, now_ms) | (frozenset() if is_anew else before.told)
+    told -= {"job", "fields"} if has_calls else {"call"}
     alike = _alike(jobs)
     if not is_anew:
         alike = {name: text for name, text in before.alike if alike.get(name) == text}
@@ -115,7 +119,9 @@ def _alike(jobs: Sequence[Job]) -> dict[str, str]:
     """What stands in a column of all these jobs."""
     if any(job.problem for job in jobs):
         return {}
-    found = {"job": {_shown_name(job) for job in jobs}, "tried": {_tries(job) for job in jobs}}
+    found = {"tried": {_tries(job) for job in jobs}}
+    if not any(job.call for job in jobs):  # a call begins with the name
+        found = {"job": {_shown_name(job) for job in jobs}, **found}
     return {name: text for name, texts in found.items() if len(texts) == 1 and (text := texts.pop())}
 
 
@@ -128,6 +134,7 @@ def _told(jobs: Sequence[Job], now_ms: int) -> frozenset[str]:
     """The names of columns in which these jobs have something to say."""
     has = {
         "job": any(job.problem or job.name for job in jobs),
+        "call": any(job.call for job in jobs),
         "fields": any(_head(job) for job in jobs),
         "time": any(job.state is State.SCHEDULED or left_ms(job, now_ms) is not None for job in jobs),
         "lease": any(whole_lease(job) for job in jobs),
@@ -147,10 +154,21 @@ def shown(
 
 
 def columns(
-    state: State, names: Sequence[str], id_cells: int, choice: Choice = _NOTHING, *, are_chosen: bool = False
+    state: State,
+    names: Sequence[str],
+    id_cells: int,
+    choice: Choice = _NOTHING,
+    *,
+    are_chosen: bool = False,
+    is_timed: bool = True,
 ) -> tuple[Column, ...]:
-    """The columns of those names, with the id before them; of chosen ones the last go first where it is narrow."""
+    """The columns of those names, with the id before them; of chosen ones the last go first where it is narrow.
+
+    Jobs of a place that `is_timed` wait for their time; those of other scheduled places for something else.
+    """
     made = [column for name in names for column in _columns_of(name, state, choice)]
+    if state is State.SCHEDULED and not is_timed:
+        made = [column._replace(title=_WHEN[State.READY]) if column.key == "time" else column for column in made]
     if are_chosen:
         made = [column._replace(drop=number) for number, column in enumerate(made, 1)]
     has_more = any(column.weight for column in made)
@@ -220,11 +238,11 @@ def row(
     cells: list[Cell] = [formats.job_id(preview.short_id(job.id, choice.ids), id_cells if has_more else WHOLE_ID)]
     at = 1  # where it says where it went: at its name, else at the last of its fields, which has the most room
     for name in names:
-        if name == "job":
+        if name in ("job", "call"):
             at = len(cells)
         if name == "fields":
             cells += _field_cells(job, choice.body)
-            at = at if "job" in names else len(cells) - 1
+            at = at if {"job", "call"} & {*names} else len(cells) - 1
         else:
             cells.append(_value(job, name) if name.startswith(_PATH) else _CELLS[name](job, now_ms))
     if gone_to is None:
@@ -251,7 +269,7 @@ def body_bytes(names: Sequence[str]) -> int:
     """How much of each body these columns need."""
     if any(name.startswith(_PATH) for name in names):
         return PATH_BYTES
-    return preview.HEAD_BYTES if "fields" in names or "body" in names else 0
+    return preview.HEAD_BYTES if {"call", "fields", "body"} & {*names} else 0
 
 
 # -- cells -------------------------------------------------------------------------------------------------------------
@@ -262,6 +280,13 @@ def _name(job: Job, _now_ms: int) -> Cell:
     if job.problem:
         return Piece(job.problem, "state-dead")
     return _shown_name(job) if job.name else Piece(formats.ZERO, "muted")
+
+
+def _call(job: Job, _now_ms: int) -> Cell:
+    """What it runs; its body where that cannot be read, and what is wrong with its record before anything else."""
+    if job.problem:
+        return Piece(job.problem, "state-dead")
+    return preview.shown_value(job.call) if job.call else preview.line(_head(job)) or _absent(job)
 
 
 def _shown_name(job: Job) -> str:
@@ -330,12 +355,6 @@ def _error_line(error: str, _secrets: object) -> str:
     return safe(mask_text(last_line(error)))
 
 
-def last_line(error: str) -> str:
-    """Of a traceback the line that says what happened; the only line of any other error."""
-    lines = [line for line in error.splitlines() if line.strip()]
-    return lines[-1].strip() if lines else ""
-
-
 def _worker(job: Job, _now_ms: int) -> Cell:
     return safe(job.worker)
 
@@ -350,6 +369,7 @@ def _body(job: Job, _now_ms: int) -> Cell:
 
 _CELLS: dict[str, Callable[[Job, int], Cell]] = {
     "job": _name,
+    "call": _call,
     "time": _time,
     "lease": _lease,
     "tried": _tried,

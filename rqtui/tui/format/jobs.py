@@ -7,13 +7,16 @@ table is made in `tui/format/columns.py`, its life in `tui/format/timeline.py`.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 
 from textual.content import Content, Span
+from textual.style import Style
 
-from rqtui.model import Job, Place, Queue, State
+from rqtui.model import Fact, Job, Place, Queue, State
 from rqtui.text import formats
-from rqtui.text.body import body_view, is_tree, secrets
+from rqtui.text.body import body_view, is_tree, mask_text, secrets
+from rqtui.text.facts import LABEL, said
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
 from rqtui.tui.format.columns import left_ms
@@ -28,23 +31,25 @@ EMPTY: dict[State, str] = {
 }
 
 
-def empty(place: Place, is_late: bool, *, may_change: bool = True) -> str:
-    """What a place without jobs says; `is_late`: it holds those of its state whose lease is over."""
+def empty(place: Place, places: Sequence[Place], *, is_late: bool, may_change: bool = True) -> str:
+    """What one of `places` says without jobs; `is_late`: it holds those of its state whose lease is over."""
     if is_late:
         return "no lease is over"
-    if place.state is State.DEAD and place.name != place.state:
+    has_twin = any(other.state is place.state and not other.where and other is not place for other in places)
+    if (place.state is State.DEAD or has_twin) and place.name != place.state:
         return f"no job is in {place.name}"
     words = keys.renamed(EMPTY[place.state])
     return words if may_change else words.partition(":")[0]
 
 
-def properties(job: Job, now_ms: int, tells: frozenset[str]) -> Content:
+def properties(job: Job, now_ms: int, tells: frozenset[str], is_revealed: bool = False) -> Content:
     """What is known of a job, a line each; of what its system does not tell, nothing."""
     has_record = "tried" in tells
     tried = f"{job.attempts} of {job.max_attempts or '?'}" if has_record or job.max_attempts else str(job.attempts)
     known: list[tuple[object, str, Content | str]] = [
         (True, "id", Content.styled(safe(job.id), "$strong")),
         ("name" in tells or job.name, "job", safe(job.name) or formats.ZERO),
+        (job.call, "call", safe(job.call if is_revealed else mask_text(job.call))),
         (True, "place", Content.styled(job.place, f"$state-{job.state}")),
         (has_record or left_ms(job, now_ms) is not None, *_time_line(job, now_ms)),
         (has_record or job.attempts, "attempts", tried),
@@ -62,10 +67,60 @@ def properties(job: Job, now_ms: int, tells: frozenset[str]) -> Content:
     return Content("\n").join(made)
 
 
+def links(found: Sequence[Fact]) -> list[Fact]:
+    """Those that lead to another job, in their order."""
+    return [fact for fact in found if fact.kind == "ref"]
+
+
+def facts(
+    found: Sequence[Fact],
+    now_ms: int,
+    *,
+    is_revealed: bool = False,
+    are_links: bool = False,
+    chosen: int = -1,
+    most: int = 99,
+) -> Content:
+    """What a system knows beyond the properties: short facts beside their names, others below, `most` lines of each.
+
+    Where they `are_links`, a click on a ref is the action `link` of the screen with its number among the `links`, and
+    `chosen` is the number of the one that Enter opens.
+    """
+    made: list[Content] = []
+    number = 0
+    for fact in found:
+        name, lines, is_block = said(fact, is_revealed)
+        label = formats.fit(name, LABEL) if len(name) < LABEL else f"{name} "
+        if fact.kind == "ref" and are_links:
+            style = "b $ground on $accented" if number == chosen else "underline $accented"
+            link = Content.styled(lines[0], style).stylize(Style.from_meta({"@click": f"screen.link({number})"}))
+            made.append(Content.assemble((label, "$muted"), link))
+            number += 1
+        elif is_block:
+            left = len(lines) - most
+            shown = [*lines[:most], *([f"… {formats.numbered(left, 'more line')}"] if left > 0 else [])]
+            text = "\n".join(f"  {line}" for line in shown)
+            made += [Content.styled(name, "$muted"), highlighted(text) if fact.kind == "json" else Content(text)]
+        else:
+            made.append(Content.assemble((label, "$muted"), _on_one_line(fact, lines[0], now_ms)))
+    return Content("\n").join(made)
+
+
+def _on_one_line(fact: Fact, line: str, now_ms: int) -> Content:
+    if fact.kind == "json":
+        return highlighted(line)
+    if fact.kind != "instant" or not isinstance(fact.value, int):
+        return Content(line)
+    ms = now_ms - fact.value
+    return Content.assemble(line, (f"  {formats.age(ms)} ago" if ms >= 0 else f"  in {formats.age(-ms)}", "$muted"))
+
+
 def _time_line(job: Job, now_ms: int) -> tuple[str, Content | str]:
     ms = left_ms(job, now_ms)
     if ms is None:
         return "since", formats.ZERO
+    if job.state is State.SCHEDULED and job.due_ms is None:
+        return "waits", f"for {formats.age(ms)}"
     if job.state in (State.SCHEDULED, State.RESERVED):
         label = "due" if job.state is State.SCHEDULED else "lease ends"
         return label, f"in {formats.age(ms)}" if ms >= 0 else Content.styled(f"{formats.age(-ms)} ago", "$state-dead")
@@ -77,7 +132,7 @@ def body(job: Job, width: int, revealed: bool = False) -> tuple[str, Content]:
     """How the body is encoded, and its text for `width` cells; one that was not fetched says how long it is."""
     if job.body is None:
         return "omitted", Content.styled(
-            f"{formats.size(job.body_bytes)}: {keys.spelled(keys.key('whole'))} shows it", "$muted"
+            f"{formats.size(job.body_bytes)}: {keys.spelled(keys.key('open_job'))} shows it", "$muted"
         )
     return _shown(job.body, revealed, width, secrets())
 

@@ -13,6 +13,7 @@ from rqtui.model import Job, State
 from rqtui.text import formats
 from rqtui.text.body import mask_text
 from rqtui.text.sanitise import safe, safe_lines
+from rqtui.text.tracebacks import last_line
 from rqtui.tui.format import columns
 
 _MOST_ERROR_LINES = 60  # of one attempt
@@ -51,7 +52,7 @@ _ENDS = {State.READY: "ready", State.DEAD: "dead", State.DONE: "done"}
 
 
 def _line(error: str, revealed: bool) -> str:
-    return safe(columns.last_line(error)) if revealed else columns.error_line(error)
+    return safe(last_line(error)) if revealed else columns.error_line(error)
 
 
 def life_line(job: Job, width: int, now_ms: int, revealed: bool = False) -> Content:

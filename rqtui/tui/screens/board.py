@@ -19,6 +19,7 @@ from textual.events import DescendantFocus, Resize
 
 from rqtui.engine import filters
 from rqtui.errors import UsageError
+from rqtui.layout.layout import late_place
 from rqtui.model import Focus, Job, Page, Queue, Rate, Ref, Snapshot, State
 from rqtui.text import elision, paths
 from rqtui.text.sanitise import safe
@@ -43,6 +44,7 @@ FOLDS_MS = 30_000  # that a place is empty before it folds: its neighbours would
 MANY_FINDINGS = (40, 3)  # from so many rows of a terminal on, so many lines of findings; below one
 REDRAW_S = 0.2  # between two pictures of a scan under way
 PATHS_OF = 50  # jobs of a page, whose bodies tell which paths there are
+FACT_LINES = 6  # of each fact of a job beside the panes
 LEAVING = 4  # a fourth of a pane's rows: when more left at once, none is shown for once more
 
 
@@ -50,7 +52,7 @@ class Board(View):
     """One queue."""
 
     NAME = "board"
-    FILTER_HINT = "text /re/ !term id: job: err: worker: body: .path:  Tab paths  ↑ earlier"
+    FILTER_HINT = "text /re/ !term id: job: call: err: body: .path:  Tab paths  ↑ earlier"
     BINDINGS: ClassVar[list[BindingType]] = list(keys.board_bindings())
 
     def __init__(self, ref: Ref, layout: Layout) -> None:
@@ -82,13 +84,13 @@ class Board(View):
                 yield Text(id="detail-text")
 
     def _made(self) -> Iterator[Pane]:
-        """A pane per place; of two places of reserved jobs the second holds those whose lease is over."""
+        """A pane per place; those that share its state with the place of late leases name its key."""
         system, settings, may_change = self.layout_of_queue, self.session.settings, not self.session.is_read_only
-        reserved = [number for number, place in enumerate(system.places, 1) if place.state is State.RESERVED]
-        late = reserved[-1] if len(reserved) > 1 else 0
-        for number, place in enumerate(system.places, 1):
-            empty = jobs.empty(place, number == late, may_change=may_change)
-            late_at = late if number in reserved[:-1] else 0
+        late = late_place(system.places)
+        for place in system.places:
+            empty = jobs.empty(place, system.places, is_late=place is late, may_change=may_change)
+            has_late = late is not None and place.state is late.state and place is not late
+            late_at = system.places.index(late) + 1 if late is not None and has_late else 0
             chosen, _unknown = columns.wanted(settings.columns, place.state)
             yield Pane(self.ref, place, system.tells, empty, late_at, chosen, settings.is_ascii)
 
@@ -162,6 +164,7 @@ class Board(View):
         grid.styles.grid_columns, grid.styles.grid_rows = made.columns, made.rows
         for pane in self._panes:
             pane.display = pane.place.name in shown
+            pane.set_class(pane.place.name in made.folded, "-folded")
             pane.styles.row_span = span if pane.place.name == made.current else 1
         detail.styles.row_span = span
         detail.display = made.has_detail
@@ -174,7 +177,8 @@ class Board(View):
             if pane is current and not self._shape.side:
                 pane.set_title(*board_borders.tabs(panes, pane, self._queue))
             else:
-                pane.set_title(*board_borders.title(number, pane, self._queue))
+                is_folded = pane.place.name in self._shape.folded
+                pane.set_title(*board_borders.title(number, pane, self._queue, is_folded=is_folded))
             is_current = pane is current
             pane.set_subtitle(
                 *board_borders.below(
@@ -288,6 +292,7 @@ class Board(View):
                         else []
                     ),
                     jobs.properties(job, snapshot.taken_ms, self.layout_of_queue.tells),
+                    *([jobs.facts(job.facts, snapshot.taken_ms, most=FACT_LINES)] if job.facts else []),
                     *([Content(), line] if line else []),
                     Content.assemble("\n", ("body", "b $strong"), (f"  {encoding}", "$muted")),
                     body,
@@ -465,6 +470,10 @@ class Board(View):
 
     # -- keys -----------------------------------------------------------------------------------------------------
 
+    def numbered(self) -> int:
+        """The places."""
+        return len(self.layout_of_queue.places)
+
     def action_place(self, number: int) -> None:
         """Goes to the place of that number."""
         panes = self.panes()
@@ -503,9 +512,12 @@ class Board(View):
         self.host.show_keys()
 
     def narrow(self, state: State, expression: str) -> None:
-        """Goes to the first place of a state, and lets a filter hold there."""
-        places = enumerate(self.layout_of_queue.places, 1)
-        self.action_place(next((number for number, place in places if place.state is state), 1))
+        """Goes to the place of a state, of several to the one with the most jobs, and lets a filter hold there."""
+        queue = self._queue or self.session.known.get(self.ref)
+        places = [
+            (number, place) for number, place in enumerate(self.layout_of_queue.places, 1) if place.state is state
+        ]
+        self.action_place(max(places, key=lambda at: queue.count(at[1].name) if queue else 0, default=(1, None))[0])
         self.hold_filter(expression)
 
     def stand_at(self, place: str) -> None:

@@ -6,10 +6,11 @@ Pure: from a pane and the picture of its queue to pieces of text.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from rqtui.model import Finding, Place, Queue
-from rqtui.text import formats
+from rqtui.text import elision, formats
 from rqtui.text.pieces import Cell, Piece, pieces_of
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
@@ -22,12 +23,16 @@ _MOST_FILTER_CELLS = 40
 _LEAST_FINDING = 34  # cells that a finding has in a frame before other words make room for it
 
 
-def title(number: int, pane: Pane, queue: Queue | None) -> list[Piece]:
-    """Of a pane among others: its key, its place, how many stand there, its filter."""
+def title(number: int, pane: Pane, queue: Queue | None, *, is_folded: bool = False) -> list[Piece]:
+    """Of a pane among others: its key, its place, how many stand there, its filter; a folded one has no corner."""
+    count = f" {_count(queue, pane.place)} "
+    room = pane.outer_size.width - 7 - (2 if is_folded else 0) - formats.cell_len(count)
+    name = pane.place.name if room < _LEAST_LETTERS else formats.fit(pane.place.name, room).rstrip()
     return [
+        *([Piece("  ")] if is_folded else []),
         Piece(f" {number} ", "muted"),
-        Piece(pane.place.name, f"state-{pane.place.state}"),
-        Piece(f" {_count(queue, pane.place)} ", "strong"),
+        Piece(name, f"state-{pane.place.state}"),
+        Piece(count, "strong"),
         *_filter(pane, pane.size.width - len(pane.place.name) - 16),
     ]
 
@@ -35,11 +40,15 @@ def title(number: int, pane: Pane, queue: Queue | None) -> list[Piece]:
 def tabs(panes: Sequence[Pane], current: Pane, queue: Queue | None) -> list[Piece]:
     """Of a pane alone: all places by their keys with their counts, and its filter.
 
-    If that is too long, the names of the others go, those of empty places first, then their counts.
+    If that is too long, the names of empty places go, then those of the others become shorter, the longest first; then
+    their counts go.
     """
     least = min(_FILTER_CELLS, formats.cell_len(current.expression) + 2) if current.expression else 0
     pieces: list[Piece] = []
+    names = frozenset(pane.place.name for pane in panes)
     for form in _FORMS:
+        if 0 < form.letters < _LEAST_LETTERS and len({name[: form.letters] for name in names}) < len(names):
+            continue
         pieces = _places(panes, current, queue, form)
         if _room(current, pieces) >= least:
             break
@@ -64,29 +73,55 @@ def _room(pane: Pane, pieces: Sequence[Piece]) -> int:
 
 
 class _Form(NamedTuple):
-    """What tabs say of places that are not in sight: names, those of empty places too, and counts."""
+    """What tabs say of places that are not in sight: names of at most so many `letters`, those of empty places too, and
+    counts. In a tight one the key stands right before the name, and an empty place is its key alone; `gap` is what
+    stands between two of them beside the blank before a key."""
 
-    has_names: bool = True
+    letters: int = 99
     has_empty_names: bool = True
     has_counts: bool = True
+    is_tight: bool = False
+    gap: str = " "
 
 
-_FORMS = (_Form(), _Form(has_empty_names=False), _Form(has_names=False), _Form(has_names=False, has_counts=False))
+_LEAST_LETTERS = 4  # of a name, with `…` for the others; fewer have to tell it apart as they are
+_SHORTER = range(9, _LEAST_LETTERS - 1, -1)
+_FORMS = (
+    _Form(),
+    _Form(has_empty_names=False),
+    *(_Form(letters, has_empty_names=False) for letters in _SHORTER),
+    *(_Form(letters, has_empty_names=False, is_tight=True) for letters in (*_SHORTER, 3)),
+    *(_Form(letters, has_empty_names=False, is_tight=True, gap="") for letters in (4, 3, 2)),
+    _Form(0),
+    _Form(0, has_counts=False),
+)
 
 
 def _places(panes: Sequence[Pane], current: Pane, queue: Queue | None, form: _Form) -> list[Piece]:
     pieces = []
+    names = _shortened(frozenset(pane.place.name for pane in panes), form.letters)
     for number, pane in enumerate(panes, 1):
         is_current = pane is current
-        count = _count(queue, pane.place, 6)
+        count = _count(queue, pane.place, 4 if form.is_tight and not is_current else 6)
         is_empty = count == formats.ZERO
-        pieces.append(Piece(f" {number} ", "accented" if is_current else "muted"))
-        if is_current or (form.has_names and (form.has_empty_names or not is_empty)):
-            pieces.append(Piece(pane.place.name + " ", f"state-{pane.place.state}" if is_current else "muted"))
-        if queue is not None and (is_current or form.has_counts):
+        is_named = is_current or bool(form.letters and (form.has_empty_names or not is_empty))
+        is_bare = form.is_tight and is_empty and not is_current
+        behind_key = form.gap if is_bare or not is_named else "" if form.is_tight and not is_current else " "
+        pieces.append(Piece(f" {number}{behind_key}", "accented" if is_current else "muted"))
+        if is_named:
+            name = pane.place.name if is_current else names[pane.place.name]
+            pieces.append(Piece(name + " ", f"state-{pane.place.state}" if is_current else "muted"))
+        if queue is not None and (is_current or (form.has_counts and not is_bare)):
             hue = "strong" if is_current else "muted" if is_empty else f"state-{pane.place.state}"
-            pieces.append(Piece(count + " ", hue))
-    return pieces
+            pieces.append(Piece(count + (" " if is_current else form.gap), hue))
+    return pieces if form.gap else [*pieces, Piece(" ")]
+
+
+@lru_cache(64)
+def _shortened(names: frozenset[str], letters: int) -> dict[str, str]:
+    """Names by their first letters, as long as these tell them apart."""
+    made = {name: name[:letters] for name in names}
+    return made if len({*made.values()}) == len(names) else elision.elided(names, letters)
 
 
 def _count(queue: Queue | None, place: Place, width: int = 8) -> str:

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from rqtui.layout.layout import late_place
 from rqtui.model import Finding, Place, Queue, State
 
 WIDE = 120  # cells of a terminal; below it one pane has the whole width, and its frame has tabs
 WITH_DETAIL = 140
-FOLDED_ROWS = 2  # a frame around nothing
+FOLDED_ROWS = 1  # the words of a frame
 _SIDE = (24, 44)  # cells of a short pane: the least and the most
 _DETAIL = (40, 76)
 _TROUBLE: Mapping[str, State] = {  # the state whose jobs a finding of that kind is about
@@ -72,7 +73,8 @@ def first_place(places: Sequence[Place], queue: Queue) -> str:
         state = _state_of(finding)
         there = [place for place in places if place.state is state and queue.count(place.name)]
         if there and finding.kind == "expired-not-reaped":
-            return there[-1].name  # of two places of reserved jobs the second holds those whose lease is over
+            late = late_place(places)
+            return late.name if late in there else there[0].name
         if there:
             return max(there, key=lambda place: queue.count(place.name)).name
     ready = next((place for place in places if place.state is State.READY), places[0])

@@ -13,15 +13,17 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
-from textual.events import Resize
+from textual.events import DescendantFocus, Resize
+from textual.geometry import Region
 
 from rqtui.engine import filters
 from rqtui.engine.ticker import Answered
-from rqtui.model import Focus, Job, Queue, Rate, Ref, Snapshot
+from rqtui.model import Fact, Focus, Job, Queue, Rate, Ref, Snapshot
 from rqtui.text import formats
 from rqtui.text.body import BodyView, body_view, is_tree, viewers
 from rqtui.text.body import secrets as body_secrets
-from rqtui.text.sanitise import safe
+from rqtui.text.names import to_bytes
+from rqtui.text.sanitise import safe, shown_id
 from rqtui.tui import keys
 from rqtui.tui.format import jobs, timeline
 from rqtui.tui.target import Target
@@ -57,7 +59,7 @@ class JobPage(View):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j,down", "scroll(1)", "Down", show=False, id="job.down"),
         Binding("k,up", "scroll(-1)", "Up", show=False, id="job.up"),
-        Binding("enter", "whole", "Whole body", show=False, id="job.whole"),
+        Binding("enter", "open", "Open", show=False, id="job.open"),
     ]
 
     def __init__(self, ref: Ref, job: Job) -> None:
@@ -70,6 +72,7 @@ class JobPage(View):
 
     def _begin(self, job: Job) -> None:
         self.seen = job
+        self._link = 0  # of the links among its facts, the one that Enter opens
         self._is_gone = self._is_loading = False
         self._whole: bytes | None = None  # a long body that was asked for
         self._viewer = ""
@@ -89,6 +92,11 @@ class JobPage(View):
     def on_mount(self) -> None:
         """The body scrolls first: it is the longer one."""
         self.query_one("#job-right").focus()
+
+    def on_descendant_focus(self, _event: DescendantFocus) -> None:
+        """The frame says what Enter does now."""
+        if self.is_drawn and self._now_ms:
+            self._draw_left()
 
     def on_resize(self, _event: Resize) -> None:
         """The life-line fits itself to the width."""
@@ -124,15 +132,43 @@ class JobPage(View):
         left = self.query_one("#job-left")
         zone = safe(strftime("%Z", localtime(self._now_ms / 1000)))
         left.border_title = Content.assemble(" job ", (f" times in {zone} ", "$muted"))
-        parts = [jobs.properties(self.seen, self._now_ms, self.session.layouts[self.ref.layout].tells)]
-        if self._is_gone:
-            parts.insert(0, Content.styled("The job is gone; this is how it was last seen.\n", "$state-reserved"))
+        left.border_subtitle = self._words_for_links()
+        parts = self._above()
+        if self.seen.facts:
+            now_ms, shown = self._now_ms, self.is_revealed
+            parts.append(jobs.facts(self.seen.facts, now_ms, is_revealed=shown, are_links=True, chosen=self._link))
         width = max(30, left.scrollable_content_region.width)
         line = timeline.life_line(self.seen, width, self._now_ms, self.is_revealed)
         parts += [Content(), line] if line else []
         errors = timeline.errors(self.seen, self.is_revealed)
         parts += [errors] if errors else []
         self.query_one("#job-properties", Text).show(Content("\n").join(parts))
+
+    def _above(self) -> list[Content]:
+        """What stands above the facts."""
+        tells = self.session.layouts[self.ref.layout].tells
+        parts = [jobs.properties(self.seen, self._now_ms, tells, self.is_revealed)]
+        if self._is_gone:
+            parts.insert(0, Content.styled("The job is gone; this is how it was last seen.\n", "$state-reserved"))
+        return parts
+
+    @property
+    def _links(self) -> list[Fact]:
+        return jobs.links(self.seen.facts)
+
+    @property
+    def _is_left(self) -> bool:
+        """Whether the keys go to the pane with the links."""
+        return self.focused is self.query_one("#job-left")
+
+    def _words_for_links(self) -> Content:
+        if not self._links:
+            return Content()
+        if self._body() is None and not self._is_left:
+            return Content.styled(" Tab: links ", "$accented")
+        opens = f"{keys.spelled(keys.key('open_job'))}: {safe(self._links[self._link].name)}"
+        more = "" if len(self._links) == 1 else " · j k: others" if self._is_left else " · Tab: others"
+        return Content.styled(f" {opens}{more} ", "$accented")
 
     def _body(self) -> bytes | None:
         return self._whole if self.seen.body is None else self.seen.body
@@ -176,7 +212,7 @@ class JobPage(View):
         if self._is_loading:
             return (f"{size} are on their way …",)
         if self.seen.body_bytes <= MOST_WHOLE:
-            return (f"{size}: {keys.spelled(keys.key('whole'))} shows it",)
+            return (f"{size}: {keys.spelled(keys.key('open_job'))} shows it",)
         return (f"{size} are too many to show here.", "", "rqtui show --raw writes them to a pipe or a file.")
 
     def _title_body(self) -> None:
@@ -210,9 +246,20 @@ class JobPage(View):
     # -- keys ---------------------------------------------------------------------------------------------------------
 
     def action_scroll(self, lines: int) -> None:
-        """Scrolls the pane that has the focus; Tab gives it to the other one."""
-        if self.focused:
+        """Scrolls the pane that has the focus, that of the links from link to link; Tab gives it to the other one."""
+        if self._is_left and 0 <= self._link + lines < len(self._links):
+            self._link += lines
+            self._draw_left()
+            self._scroll_to_link()
+        elif self.focused:
             self.focused.scroll_relative(y=lines, animate=False)
+
+    def _scroll_to_link(self) -> None:
+        """The chosen link comes into sight."""
+        at = [number for number, fact in enumerate(self.seen.facts) if fact.kind == "ref"][self._link]
+        before = jobs.facts(self.seen.facts[:at], self._now_ms, is_revealed=self.is_revealed)
+        y = self.query_one("#job-properties", Text).rows_of(Content("\n").join([*self._above(), before]))
+        self.query_one("#job-left").scroll_to_region(Region(0, y, 1, 1), animate=False)
 
     def action_reveal(self) -> None:
         """Shows what is masked, and back."""
@@ -226,8 +273,34 @@ class JobPage(View):
         self._viewer = ways[(at + 1) % len(ways)]
         self._draw()
 
-    def action_whole(self) -> None:
-        """Fetches a body that is too long for every refresh."""
+    def action_open(self) -> None:
+        """Fetches a body that is too long for every refresh, or opens the chosen link."""
+        is_whole = self._body() is not None
+        if self._links and (is_whole or self._is_left):
+            self.action_link(self._link)
+        elif not is_whole:
+            self._fetch()
+
+    def action_link(self, number: int) -> None:
+        """Opens the job that a link leads to; back comes back here."""
+        if number >= len(self._links):
+            return
+        self._link = number
+        link = self._links[number]
+        ref = Ref(self.ref.layout, link.queue or self.ref.queue)
+        id = to_bytes(str(link.value) if isinstance(link.value, int) else link.value)
+
+        def found(answer: Answered) -> None:
+            if answer.error:
+                self.host.say(answer.error, "error")
+            elif answer.result is None:
+                self.host.say(f"{safe(link.name)}: there is no job {shown_id(id)} in {safe(ref.queue)} any more.")
+            elif self.is_on_top:
+                self.host.open_job(ref, answer.result)
+
+        self.session.ask(lambda engine: engine.job(ref, id, MOST_BODY), found)
+
+    def _fetch(self) -> None:
         if self._body() is not None or self.seen.body_bytes > MOST_WHOLE or self._is_loading:
             return
         ref, id = self.ref, self.seen.id

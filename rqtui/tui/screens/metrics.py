@@ -333,6 +333,10 @@ class Metrics(View):
 
     # -- keys ---------------------------------------------------------------------------------------------------------
 
+    def numbered(self) -> int:
+        """The ranges."""
+        return len(RANGES)
+
     def action_place(self, number: int = 1) -> None:
         """The range of that number."""
         if number <= len(RANGES):

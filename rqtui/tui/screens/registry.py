@@ -20,6 +20,7 @@ VIEWS = {  # the name in `keys.LOOKS` and `View.NAME`: the class, in the module 
     "events": "Events",
     "metrics": "Metrics",
     "loops": "Loops",
+    "schedules": "Schedules",
     "redis": "RedisView",
     "operations": "Operations",
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import ComposeResult
@@ -21,18 +22,23 @@ from rqtui.model import Focus, Job, Queue, Ref, Snapshot, State
 from rqtui.reports import workers
 from rqtui.reports.workers import TROUBLED, Seat, Standing
 from rqtui.text import elision, formats
+from rqtui.text.facts import LABEL
 from rqtui.text.names import to_bytes
 from rqtui.text.pieces import Cell, Piece
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
+from rqtui.tui.format import jobs
 from rqtui.tui.format.rows import Column, Row
 from rqtui.tui.screens.report_view import sides
 from rqtui.tui.target import Target
 from rqtui.tui.view import View
 from rqtui.tui.widgets import chrome
 from rqtui.tui.widgets.table import Table
+from rqtui.tui.widgets.text import LongText
 
 if TYPE_CHECKING:
+    from rqtui.engine.engine import Engine
+    from rqtui.engine.ticker import Answered
     from rqtui.verbs import Verb
 
 _ORDERS: dict[str, Callable[[Seat], tuple[object, ...]]] = {
@@ -69,7 +75,7 @@ class Workers(View):
         "since": "longest held",
         "beat": "last beat",
     }
-    DEFAULT_CSS: ClassVar[str] = "Workers Table { height: 1fr; }"
+    DEFAULT_CSS: ClassVar[str] = "Workers Table { height: 2fr; } Workers #about { height: 1fr; padding: 0 1; }"
 
     def __init__(self, refs: tuple[Ref, ...] = ()) -> None:
         super().__init__()
@@ -86,9 +92,10 @@ class Workers(View):
         self._now_ms = 0
 
     def compose_view(self) -> ComposeResult:
-        """The table."""
+        """The table, and below it what a system knows of the worker under the cursor and others do not."""
         is_ascii = self.session.settings.is_ascii
         yield Table(self._columns(), empty="looking …", id="workers", has_marks=False, ascii_only=is_ascii)
+        yield LongText(id="about", classes="pane")
 
     def on_mount(self) -> None:
         """The keys go to the table."""
@@ -161,6 +168,7 @@ class Workers(View):
             Piece(" workers ", "strong"), Piece(f"of {formats.elide_middle(about, 32)} ", "muted"), *wanted
         )
         self.table.set_subtitle(*self._below())
+        self._show_about()
         self.host.show_header()
         self.host.show_keys()
 
@@ -178,14 +186,25 @@ class Workers(View):
         seat = self.seat()
         if seat is not None and seat.standing in TROUBLED and seat.jobs:
             words.append(Piece(_help(seat, self._now_ms, self._may_change()), "critical"))
-        elif seat is not None and seat.worker is not None and self._may_change("quiet", seat.ref):
-            words.append(Piece(keys.renamed(": tells it to be quiet or to stop"), "muted"))
+        elif seat is not None and seat.worker is not None:
+            can = self.session.layouts[seat.ref.layout].can
+            told = [words for verb, words in _TOLD.items() if can(verb) and not self.session.is_read_only]
+            words += [Piece(keys.renamed(f": tells it {' or '.join(told)}"), "muted")] if told else []
         pieces = [piece for word in words for piece in (Piece(" · ", "muted"), word)][1:]
         return [Piece(" "), *pieces, Piece(" ")] if pieces else []
 
-    def _may_change(self, verb: str = "release", ref: Ref | None = None) -> bool:
-        can = ref is None or self.session.layouts[ref.layout].can(verb)
-        return can and self.host.check_verb("L") is not False
+    def _show_about(self) -> None:
+        """Only where a system knows more of its workers than the row says."""
+        about, seat = self.query_one("#about", LongText), self.seat()
+        about.display = any(_knows_more(each) for each in self._seats)
+        if not about.display:
+            return
+        name = formats.elide_middle(safe(seat.name), 40) if seat else "worker"
+        about.border_title = Content.styled(f" {name} ", "b $strong")
+        about.show(_about(seat, self._now_ms) if seat else Content())
+
+    def _may_change(self) -> bool:
+        return self.host.check_verb("L") is not False
 
     def _sentence(self) -> str:
         scope = self.in_scope(self.session.refs)
@@ -206,7 +225,8 @@ class Workers(View):
     def _row(self, seat: Seat) -> Row:
         now_ms, job, worker = self._now_ms, seat.job, seat.worker
         hue = _HUES[seat.standing]
-        queue: tuple[Cell, ...] = () if len(self.refs) == 1 else (safe(seat.ref.queue),)
+        more = f" +{len(seat.queues) - 1}" if len(seat.queues) > 1 else ""
+        queue: tuple[Cell, ...] = () if len(self.refs) == 1 else (safe(seat.ref.queue) + more,)
         id = job.id if job else worker.job if worker else b""
         cells = (
             (Piece("● ", hue), Piece(seat.standing.value, hue if seat.standing in TROUBLED else "")),
@@ -221,7 +241,7 @@ class Workers(View):
             formats.age(now_ms - worker.started_ms) if worker and worker.started_ms else formats.ZERO,
             _where(seat),
         )
-        return Row(_id(seat), cells)
+        return Row(seat.id, cells)
 
     def second_line(self, width: int) -> chrome.Sides:
         """How many workers there are, how many of them are in trouble, and what they hold."""
@@ -244,18 +264,19 @@ class Workers(View):
     def seat(self) -> Seat | None:
         """The worker under the cursor."""
         wanted = self.table.cursor_id
-        return next((seat for seat in self._seats if _id(seat) == wanted), None)
+        return next((seat for seat in self._seats if seat.id == wanted), None)
 
     def target(self) -> Target:
-        """The jobs that the worker under the cursor holds, and the worker itself."""
+        """The jobs that the worker under the cursor holds, those of one queue, and the worker itself."""
         seat = self.seat()
         if seat is None:
             ref = self.refs[0] if len(self.refs) == 1 else None
             return Target(ref, queue=self._known.get(ref) if ref else None)
         names = (seat.name,) if seat.worker is not None else ()
-        place = seat.jobs[0].place if seat.jobs else ""
-        state = State.RESERVED if seat.jobs else None
-        return Target(seat.ref, place, seat.jobs, queue=self._known.get(seat.ref), state=state, workers=names)
+        held = tuple(job for job in seat.jobs if job.queue == seat.ref.queue)
+        place = held[0].place if held else ""
+        state = State.RESERVED if held else None
+        return Target(seat.ref, place, held, queue=self._known.get(seat.ref), state=state, workers=names)
 
     def begins(self, verb: Verb) -> bool:
         """A verb on jobs is about those that the worker holds, and not about the worker."""
@@ -305,6 +326,7 @@ class Workers(View):
     def on_table_moved(self, _event: Table.Moved) -> None:
         """Other keys may apply to another worker."""
         self.table.set_subtitle(*self._below())
+        self._show_about()
         self.host.show_keys()
 
     def on_table_opened(self, _event: Table.Opened) -> None:
@@ -314,8 +336,16 @@ class Workers(View):
             return
         if seat.job is not None:
             self.host.open_job(seat.ref, seat.job)
+        elif seat.worker is not None and seat.worker.job:
+            self.session.ask(partial(_looked_up, seat, seat.worker.job), self._looked_up)
         else:
             self.host.say(f"{seat.name} holds no job.")
+
+    def _looked_up(self, answer: Answered) -> None:
+        if answer.error or answer.result is None:
+            self.host.say(answer.error or "It has finished that job.")
+        elif self.is_on_top:
+            self.host.open_job(*answer.result)
 
 
 def _is_busy(queue: Queue) -> bool:
@@ -333,14 +363,35 @@ def _help(seat: Seat, now_ms: int, may_change: bool) -> str:
     return f"{jobs}: " + keys.renamed("L releases" + (f", > reaps {over}" if over else ""))
 
 
-def _id(seat: Seat) -> str:
-    return f"{seat.ref}\n{seat.name}"
+_TOLD = {"quiet": "to be quiet", "stop": "to stop"}  # by verb
+
+
+def _looked_up(seat: Seat, id: bytes, engine: Engine) -> tuple[Ref, Job] | None:
+    """The job that a worker says it does, in whichever of its queues; None where it is in none."""
+    for queue in seat.queues:
+        ref = Ref(seat.ref.layout, queue)
+        if (job := engine.job(ref, id, 0)) is not None:
+            return ref, job
+    return None
+
+
+def _knows_more(seat: Seat) -> bool:
+    worker = seat.worker
+    return worker is not None and bool(worker.facts or worker.state or len(worker.queues) > 1)
+
+
+def _about(seat: Seat, now_ms: int) -> Content:
+    """What its system says of a worker."""
+    worker = seat.worker
+    known = [("state", safe(worker.state) if worker else ""), ("queues", ", ".join(map(safe, seat.queues)))]
+    lines = [Content.assemble((f"{name:<{LABEL}}", "$muted"), value) for name, value in known if value]
+    return Content("\n").join([*lines, *([jobs.facts(worker.facts, now_ms)] if worker and worker.facts else [])])
 
 
 def _as_job(seat: Seat) -> Job:
     """What the filter looks at."""
     job, worker = seat.job, seat.worker
-    words = to_bytes(f"{seat.ref.queue} {seat.standing} {worker.host if worker else ''}")
+    words = to_bytes(f"{' '.join(seat.queues)} {seat.standing} {worker.host if worker else ''}")
     id = job.id if job else worker.job if worker else b""
     return Job(id, "", "", "", State.RESERVED, b"", name=job.name if job else "", worker=seat.name, body=words)
 

@@ -113,6 +113,8 @@ class Changes:
         """The way from a verb to its request: a question where one is due, then the inbox."""
         if not self._may_change():
             return
+        if target.ref is not None:
+            verb = verb_resolution.of_system(self._session.layouts[target.ref.layout], verb)
         if verb.script == "enqueue":
             self._duplicate.begin(verb, target)
             return

@@ -20,7 +20,7 @@ from rqtui.tui.services.changes import Changes
 from rqtui.tui.services.loops import Loops
 from rqtui.tui.services.navigation import Navigation
 from rqtui.tui.services.undo import Undo
-from rqtui.tui.services.view_counts import how_many
+from rqtui.tui.services.view_counts import how_many, means_something
 from rqtui.tui.services.write_lock import WriteLock
 from rqtui.tui.session import Session
 from rqtui.tui.target import Target
@@ -78,9 +78,11 @@ class HeaderFooter:
         refs = view.scope() if view else ()
         made = []
         for look in (look for look in keys.LOOKS if look.id in keys.VIEWS):
+            is_here = view is not None and look.id == view.NAME
+            if not is_here and not means_something(look.id, self._session):
+                continue
             found = how_many(look.id, self._session, refs)
             number = f"{formats.count(found.number)}{'+' * found.is_more}" if found else ""
-            is_here = view is not None and look.id == view.NAME
             made.append(chrome.Door(look.id, keys.key(look.id), look.label, number, is_here))
         return made
 

@@ -83,6 +83,11 @@ def asks_first(verb: Verb, target: Target, has_form: bool, is_chosen: bool = Fal
     return is_careful or has_form or (is_many and verb.scope == "job")
 
 
+def of_system(system: Layout, verb: Verb) -> Verb:
+    """A verb with what it does in this system, where that is more than usual."""
+    return replace(verb, effect=system.effects.get(verb.script or verb.name, verb.effect))
+
+
 def fields(system: Layout, verb: Verb) -> tuple[Field, ...]:
     """The inputs of a verb's form that its scripts have in this system; the bodies of others are not JSON by nature."""
     script = verb.script or verb.name
@@ -96,7 +101,10 @@ def fields(system: Layout, verb: Verb) -> tuple[Field, ...]:
     if verb.script == "enqueue" and not system.can("delete"):
         form = (each for each in form if each.name != "delete_original")
     if system.has_json_bodies:
-        return tuple(form)
+        is_new = verb.name == "enqueue"  # any other verb begins with the body of a job
+        return tuple(
+            replace(each, default=system.new_body) if is_new and each.name == "body" else each for each in form
+        )
     return tuple(replace(each, kind="bytes", default="") if each.kind == "body" else each for each in form)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from rqtui.model import Queue, Ref, State
+from rqtui.reports import schedules
 from rqtui.tui.session import Session
 
 
@@ -24,6 +25,20 @@ def how_many(name: str, session: Session, refs: Iterable[Ref]) -> HowMany | None
     """How much the view of that name would show of these queues; all queues where there are none."""
     count = _COUNTS.get(name)
     return count(session, tuple(refs) or tuple(session.refs)) if count else None
+
+
+def means_something(name: str, session: Session) -> bool:
+    """Whether the view of that name can show anything in this Redis: a view that cannot is not offered."""
+    is_there = _MEANS.get(name)
+    return is_there is None or is_there(session)
+
+
+def _keeps_schedules(session: Session) -> bool:
+    found = {ref.layout for ref in session.refs} & session.layouts.keys()
+    return any(schedules.keeps(session.layouts[name]) for name in found)
+
+
+_MEANS: Mapping[str, Callable[[Session], bool]] = {"schedules": _keeps_schedules}
 
 
 def _known(session: Session, refs: tuple[Ref, ...]) -> list[Queue]:

@@ -82,7 +82,9 @@ class Pane(Table):
 
     def _columns(self) -> tuple[Column, ...]:
         chosen = bool(self._chosen)
-        made = columns.columns(self.place.state, self._names(), self._id_cells, self._choice, are_chosen=chosen)
+        state, is_timed = self.place.state, self.place.score.startswith("due")
+        names, cells, choice = self._names(), self._id_cells, self._choice
+        made = columns.columns(state, names, cells, choice, are_chosen=chosen, is_timed=is_timed)
         return columns.short(made) if self._is_short else made
 
     def set_form(self, id_cells: int, *, is_short: bool) -> None:

@@ -40,6 +40,10 @@ class Text(Widget):
             changed = [y for y, line in enumerate(now) if line != before[y]]
             self.refresh(*(Region(0, y, width, 1) for y in changed))
 
+    def rows_of(self, text: Content) -> int:
+        """How many rows a text takes here."""
+        return len(self._drawn(text, self.size.width)) if self.size.width else 0
+
     def _drawn(self, text: Content, width: int) -> list[Strip]:
         return Visual.to_strips(self, text, width, None, self.visual_style)
 

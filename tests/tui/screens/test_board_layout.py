@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+from mill_system import NAMES as NAMES_OF_THE_MILL
+from mill_system import Mill, grind, mill
 from redis import Redis
 from screens import NARROW, WIDE, Screen, Seeded, on_screen, screen
 
@@ -11,6 +15,7 @@ from rqtui.tui.screens import board_layout
 from rqtui.tui.screens.board import Board
 from rqtui.tui.widgets.pane import Pane
 
+__all__ = ["mill"]  # a fixture
 PLACES = tuple(Place(state, state, "k", "list") for state in State)
 NAMES = tuple(place.name for place in PLACES)
 
@@ -62,7 +67,7 @@ def test_the_pane_in_the_middle_has_half_of_the_width_or_more(width: int, curren
 def test_a_place_without_jobs_folds_and_the_others_share_the_height() -> None:
     made = board_layout.shape(160, NAMES, "dead", ("done",), is_zoomed=False)
     assert made.side == ("scheduled", "ready", "reserved", "done")
-    assert made.rows == "1fr 1fr 1fr 2"
+    assert made.rows == "1fr 1fr 1fr 1"
     assert made.in_sight == ("dead", "scheduled", "ready", "reserved")
 
 
@@ -215,3 +220,66 @@ async def test_a_cursor_that_nobody_moved_is_on_what_is_there_and_not_on_a_job_t
         seeded.reserve(1)
         await it.until(lambda: board(it).pane().is_cursor_gone, "a cursor that was moved stays where it was put")
         assert board(it).pane().cursor_id == b"a2"
+
+
+# ── nine places ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_findings_lead_to_the_right_one_of_several_places_of_a_state() -> None:
+    def opens(kind: str, key: str = "", **counts: int) -> str:
+        numbers = tuple(Count(name, state, counts.get(name, 0)) for name, state in NAMES_OF_THE_MILL.items())
+        counted = Queue("q", "mill", numbers, findings=(Finding(kind, "warning", "q", "…", key=key),))
+        return board_layout.first_place(Mill.places, counted)
+
+    assert opens("expired-not-reaped", started=1, intermediate=5) == "started", "no place of it is for late ones"
+    assert opens("dead-grows", "e", failed=2, canceled=9) == "canceled", "the fuller one"
+    assert opens("due-not-dispatched", deferred=3) == "deferred", "the only one that holds something"
+    assert opens("no-live-worker", ready=3, failed=5) == "ready"
+    parts = tuple(Place(name, State.RESERVED, "k", "zset", where=name) for name in ("held", "late"))
+    counted = Queue("q", "s", (Count("held", State.RESERVED, 9), Count("late", State.RESERVED, 1)))
+    late = Finding("expired-not-reaped", "warning", "q", "…")
+    assert board_layout.first_place(parts, replace(counted, findings=(late,))) == "late"
+
+
+@on_screen
+async def test_nine_places_have_nine_keys_and_are_told_apart_by_their_names(
+    client: Redis, url: str, mill: type[Mill]
+) -> None:
+    for number, name in enumerate(NAMES_OF_THE_MILL, 1):
+        if name not in ("ready", "intermediate"):
+            grind(client, "flour", name, *[f"{name[:2]}{n}" for n in range(number)])
+    async with screen(url, NARROW, layouts=("mill",)) as it:
+        await it.press("enter")
+        assert "1sche 1  2defe 2  3queu 3  4  5star 5  6  7fini 7  8fail 8  9 canceled 9" in it.text().splitlines()[2]
+        for number, name in enumerate(NAMES_OF_THE_MILL, 1):
+            await it.press(str(number))
+            assert board(it).pane().place.name == name
+        await it.press("6")
+        await it.until_shown("no job is in intermediate")
+        await it.pilot.click(offset=at(it, "8fai"))
+        await it.until(lambda: board(it).pane().place.name == "failed", "a click on its name")
+        await it.press("asterisk", "R", "y")
+        await it.until_told("8 requeued")
+        assert client.llen("mill:queued:flour") == 3 + 8
+        assert client.llen("mill:canceled:flour") == 9, "the other dead place"
+        board(it).narrow(State.DEAD, "id:ca1")
+        await it.until(lambda: board(it).pane().place.name == "canceled", "the fullest of the dead")
+        await it.press("2")
+        await it.until(lambda: "waits" in it.text().splitlines()[3], "nothing of the mill is due")
+
+
+@on_screen
+async def test_beside_one_place_the_empty_ones_of_nine_are_a_line_each(
+    client: Redis, url: str, mill: type[Mill]
+) -> None:
+    grind(client, "flour", "queued", "q1")
+    grind(client, "flour", "failed", "f1")
+    async with screen(url, WIDE, layouts=("mill",)) as it:
+        await it.press("enter")
+        folded = ("scheduled", "deferred", "ready", "started", "intermediate", "finished", "canceled")
+        await it.until(lambda: board(it)._shape.folded == set(folded))
+        await it.until(lambda: [pane(it, name).region.height for name in folded] == [1] * 7)
+        lines = [at(it, f" {[*NAMES_OF_THE_MILL].index(name) + 1} {name} ·")[1] for name in folded]
+        assert lines == sorted(lines), "in their order"
+        await it.press("8")
+        await it.until(lambda: board(it).pane().place.name == "failed")

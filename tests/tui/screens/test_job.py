@@ -6,13 +6,15 @@ import json
 
 import msgpack
 import pytest
+from mill_system import Mill, grind, mill
 from redis import Redis
 from screens import Seeded, on_screen, screen
 
 from rqtui.model import Attempt, Job, State
 from rqtui.tui.format import timeline
-from rqtui.tui.screens.job import MOST_WHOLE
+from rqtui.tui.screens.job import MOST_WHOLE, JobPage
 
+__all__ = ["mill"]  # a fixture
 SIZE = (110, 30)
 
 
@@ -168,3 +170,70 @@ def test_lines_are_broken_at_spaces_and_none_is_wider_than_the_text() -> None:
         assert "".join(parts) == line
         assert all(cell_len(part.rstrip()) <= 30 for part in parts)
     assert [line[a:b] for line in ["aaaa bbbb cccc"] for a, b in _parts(line, 10)] == ["aaaa bbbb ", "cccc"]
+
+
+# ── what a system knows beyond the rest ──────────────────────────────────────────────────────────────────────────────
+
+FACTS = [
+    ["status", "started"],
+    ["meta", '{"progress": 40, "password": "hunter2"}', "json"],
+    ["parent", "q1", "ref"],
+    ["child", "x1", "ref", "bran"],
+    ["lost", "nobody", "ref"],
+    ["beat", 1_700_000_000_000, "instant"],
+    ["limit", 180_000, "duration"],
+    ["raised", "Traceback:\n  in f\x1b[31m\nE: password=hunter2", "trace"],
+]
+
+
+@on_screen
+async def test_facts_stand_in_their_order_and_links_lead_to_other_jobs_and_back(
+    client: Redis, url: str, mill: type[Mill]
+) -> None:
+    grind(client, "flour", "started", "s1", facts=FACTS, call="mill.grind(password='hunter2')")
+    grind(client, "flour", "queued", "q1")
+    grind(client, "bran", "queued", "x1")
+    async with screen(url, (110, 40), layouts=("mill",)) as it:
+        await it.press("j", "enter", "5", "enter")
+        await it.until_shown(
+            "raised", "E: password=••", "in f␛[31m", "limit       3m00", '"progress": 40', "Enter: parent"
+        )
+        text = it.text()
+        assert "hunter2" not in text
+        names = [str(fact[0]) for fact in FACTS]
+        assert sorted(names, key=lambda name: text.index(f"│ {name}")) == names
+        await it.press("c")
+        await it.until_shown("password='hunter2'", '"password": "hunter2"', "E: password=hunter2")
+
+        def job() -> str:
+            view = it.app.navigation.view
+            return view.seen.id.decode() if isinstance(view, JobPage) else ""
+
+        await it.press("enter")
+        await it.until(lambda: job() == "q1", "Enter opens the first link")
+        await it.press("escape")
+        await it.until(lambda: job() == "s1", "Esc comes back")
+        await it.press("shift+tab", "j")
+        await it.until_shown("Enter: child")
+        await it.press("enter")
+        await it.until(lambda: job() == "x1", "a job of another queue")
+        await it.until_shown("bran")
+        await it.press("escape", "j", "enter")
+        await it.until_told("lost: there is no job nobody in flour any more.")
+        rows = it.text().splitlines()
+        y = next(y for y, row in enumerate(rows) if "│ parent" in row)
+        await it.pilot.click(offset=(rows[y].index("q1"), y))
+        await it.until(lambda: job() == "q1", "a click opens a link")
+
+
+@on_screen
+async def test_a_board_shows_calls_in_place_of_what_stands_in_bodies(client: Redis, url: str, mill: type[Mill]) -> None:
+    grind(client, "flour", "failed", "f1", call="mill.grind('wheat', token='abc')", error="ValueError: chaff")
+    grind(client, "flour", "failed", "f2", call="mill.sieve\x1b[2J(2)")
+    grind(client, "flour", "failed", "f3", call="", body='{"who": "knows"}')
+    async with screen(url, (110, 30), layouts=("mill",)) as it:
+        await it.press("enter")
+        await it.until_shown("call", "mill.grind('wheat', token=••", "mill.sieve␛[2J(2)", '"who": "knows"', "chaff")
+        assert "flour=1" not in it.text(), "no word of fields"
+        await it.press("slash", '"call:wheat', "enter")
+        await it.until(lambda: "f2" not in it.text() and "f1" in it.text(), "found by its call")

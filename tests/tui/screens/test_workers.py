@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from mill_system import Mill, grind, hire, mill
 from pictures import clock, same_as_kept  # noqa: F401 (a fixture)
 from redis import Redis
 from screens import Seeded, on_screen, screen
@@ -11,6 +12,8 @@ from troubles import beat, hold
 
 from rqtui.client.native_keys import keys
 from rqtui.client.queue import Queue
+
+__all__ = ["mill"]  # a fixture
 
 
 @on_screen
@@ -130,3 +133,41 @@ async def test_esc_leads_from_side_views_back_to_the_board(url: str, client: Red
         await it.until(
             lambda: it.app.navigation.view is not None and it.app.navigation.view.NAME == "board", "the board"
         )
+
+
+@on_screen
+async def test_a_worker_of_several_queues_is_one_row_says_more_below_and_is_told_to_stop(
+    client: Redis, url: str, mill: type[Mill]
+) -> None:
+    grind(client, "bran", "started", "b1", worker="w1", call="mill.grind()")
+    grind(client, "flour", "queued", "q1")
+    hire(client, "w1", ["flour", "bran"], job="b1", state="busy", facts=[["jobs run", 41], ["key", "token=abc\x1b[2J"]])
+    async with screen(url, layouts=("mill",)) as it:
+        await it.press("j", "w", "quotation_mark")
+        await it.until_shown("1 worker ", "running", "state       busy", "queues      flour, bran", "jobs run    41")
+        assert "abc" not in it.text() and "token=••" in it.text()
+        await it.until_shown(": tells it to stop")
+        await it.press("enter")
+        await it.until_shown("mill.grind()", "place       started")
+        await it.press("escape", "colon", '"end after its job', "enter")
+        await it.until(lambda: client.lrange("mill:orders", 0, -1) == [b"stop w1"])
+        await it.press("colon", '"cancel', "enter")
+        await it.until(lambda: client.lrange("mill:orders", 1, -1) == [b"cancel b1 of w1"])
+        await it.press("quotation_mark")
+        await it.until_shown("workers of flour")
+        await it.press("enter")
+        await it.until_shown("mill.grind()", "place       started")
+
+
+@on_screen
+async def test_a_question_says_what_a_verb_does_in_this_system_and_a_form_begins_with_its_body(
+    client: Redis, url: str, mill: type[Mill]
+) -> None:
+    grind(client, "flour", "queued", "q1")
+    async with screen(url, layouts=("mill",)) as it:
+        await it.press("P")
+        await it.until_shown("Pause flour", "then", "every queue of this mill rests")
+        await it.press("y")
+        await it.until(lambda: client.exists("mill:paused"))
+        await it.press("N")
+        await it.until_shown("Enqueue a job", '"func": ""', '"kwargs": {}')

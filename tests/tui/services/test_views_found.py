@@ -92,7 +92,7 @@ async def test_at_80_columns_one_key_lists_the_views_and_a_letter_leads_there(ur
         )
         await it.press("w")
         await it.until(lambda: it.app.navigation.view is not None and it.app.navigation.view.NAME == "workers")
-        assert len(VIEWS) == 8
+        assert len(VIEWS) == 9
 
 
 @on_screen

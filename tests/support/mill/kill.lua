@@ -1,0 +1,22 @@
+-- Cancel jobs that did not begin.
+--
+-- moves    scheduled deferred queued -> canceled
+-- KEYS     scheduled  list  ids
+--          deferred  list  ids
+--          queued  list  ids
+--          canceled  list  ids
+-- ARGV     each (id bytes)
+-- returns each  moved  done
+--               gone   no such job
+local words = {}
+for _, id in ipairs(ARGV) do
+  local word = 'gone'
+  for at = 1, 3 do
+    if word == 'gone' and redis.call('LREM', KEYS[at], 1, id) == 1 then
+      word = 'moved'
+      redis.call('RPUSH', KEYS[4], id)
+    end
+  end
+  words[#words + 1] = word
+end
+return words

@@ -1,0 +1,39 @@
+-- A page of the jobs of a place, in its order.
+--
+-- derived  <prefix>:job:<id>  a job
+-- KEYS     scheduled  list  ids
+--          deferred  list  ids
+--          queued  list  ids
+--          ready  list  ids
+--          started  list  ids
+--          intermediate  list  ids
+--          finished  list  ids
+--          failed  list  ids
+--          canceled  list  ids
+-- ARGV     now_ms?     int  a test's clock; the server's when empty
+--          prefix      str  of all its keys
+--          place       str  which
+--          offset      int  how many to pass over; -1 is the last page
+--          limit       int  how many at most
+--          body_bytes  int  how much of each body
+-- returns  page  (now_ms int, total int) rows (id bytes, bytes int, body bytes, call str, error str, worker str, due_ms? int, deadline_ms? int, since_ms? int, facts str)
+local clock = redis.call('TIME')
+local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
+local places = {'scheduled', 'deferred', 'queued', 'ready', 'started', 'intermediate', 'finished', 'failed', 'canceled'}
+local function row(id, body_bytes)
+  local job = ARGV[2] .. ':job:' .. id
+  local v = redis.call('HMGET', job, 'body', 'call', 'error', 'worker', 'due_ms', 'deadline_ms', 'since_ms', 'facts')
+  local body = v[1] or ''
+  local part = body_bytes < 0 and body or string.sub(body, 1, body_bytes)
+  return {id, #body, part, v[2] or '', v[3] or '', v[4] or '', v[5] or '', v[6] or '', v[7] or '', v[8] or '[]'}
+end
+local key
+for at, name in ipairs(places) do if name == ARGV[3] then key = KEYS[at] end end
+if not key then return redis.error_reply('ERR no such place') end
+local total, offset, limit = redis.call('LLEN', key), tonumber(ARGV[4]), tonumber(ARGV[5])
+if offset < 0 then offset = math.max(0, total - limit) end
+local rows = {}
+for _, id in ipairs(redis.call('LRANGE', key, offset, offset + limit - 1)) do
+  rows[#rows + 1] = row(id, tonumber(ARGV[6]))
+end
+return {'page', now_ms, total, rows}

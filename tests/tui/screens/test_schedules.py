@@ -1,0 +1,97 @@
+"""The view of schedules: what comes next, what is wrong, and what is said where nobody keeps any."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from mill_system import Mill, grind, mill, plan
+from redis import Redis
+from screens import WIDE, Seeded, on_screen, screen
+
+from rqtui.systems import registry
+
+__all__ = ["mill"]  # a fixture
+
+
+@on_screen
+async def test_schedules_stand_in_their_order_and_a_wrong_one_says_what_is_wrong(
+    client: Redis, url: str, mill: type[Mill]
+) -> None:
+    now_ms = int(time.time() * 1000)
+    grind(client, "bran", "queued", "b1")
+    grind(client, "flour", "queued", "q1")
+    plan(
+        client,
+        "nightly",
+        "flour",
+        "0 3 * * *",
+        call="mill.clean(token='abc')",
+        next_ms=now_ms + 7_200_000,
+        owner="cron-1",
+    )
+    plan(client, "hourly\x1b[2J", "flour", "0 * * * *", next_ms=now_ms + 3_600_000, last_ms=now_ms - 600_000)
+    plan(client, "lost", "bran", "every 60 s", problem="nobody sees to it", next_ms=now_ms - 60_000)
+    plan(client, "asleep", "gone", "@weekly", enabled=False)
+    async with screen(url, WIDE, layouts=("mill",)) as it:
+        await it.until_shown("& schedules")
+        await it.press("j", "ampersand", "quotation_mark")
+        await it.until_shown(
+            "4 schedules   off 1   wrong 1", "mill.clean(token=••", "hourly␛[2J", "59m", "10m0", "-1m0"
+        )
+        lines = it.text().splitlines()
+        at = [
+            next(y for y, line in enumerate(lines) if name in line) for name in ("lost", "hourly", "nightly", "asleep")
+        ]
+        assert at == sorted(at) and "● off" in lines[at[3]] and "cron-1" in lines[at[2]]
+        assert lines[at[0]].count("nobody sees to it") == 1 and "wrong" in lines[at[0]]
+        assert "abc" not in it.text()
+        await it.until(
+            lambda: "nobody sees to it" in it.text().splitlines()[-2], "in the frame, as it is under the cursor"
+        )
+        await it.press("s", "s")
+        await it.until_shown("sort: name")
+        await it.press("slash", '"call:clean', "enter")
+        await it.until(lambda: "nightly" in it.text() and "hourly" not in it.text())
+        await it.press("enter")
+        await it.until_shown("queues ▸ flour", "3 queued 1")
+        await it.press("escape", "quotation_mark", "slash", "escape")
+        await it.until_shown("schedules of flour", "2 schedules")
+        client.delete("mill:schedules")
+        await it.until_shown("no schedules   off ·")
+
+
+@on_screen
+async def test_where_nobody_keeps_schedules_a_sentence_says_which_systems_would(
+    client: Redis, url: str, monkeypatch: pytest.MonkeyPatch, mill: type[Mill]
+) -> None:
+    Seeded(client).put("a1")
+    async with screen(url, WIDE, layouts=("native",)) as it:
+        assert "& schedules" not in it.text(), "no door to an empty room"
+        await it.press("ampersand")
+        await it.until_shown("no system in this Redis keeps schedules there; of mill", "& schedules")
+        await it.press("escape")
+        await it.until_shown("mail")
+
+
+@on_screen
+async def test_a_user_without_rights_on_what_is_not_there_sees_the_sentence_and_no_error(
+    client: Redis, url: str, mill: type[Mill]
+) -> None:
+    Seeded(client).put("a1")
+    client.execute_command("ACL", "SETUSER", "narrow", "reset", "on", ">x", "~rqtui:*", "~mill:queues", "+@all")
+    try:
+        async with screen(url.replace("redis://", "redis://narrow:x@"), WIDE) as it:
+            await it.press("ampersand", "quotation_mark")
+            await it.until_shown("no system in this Redis keeps schedules there")
+            await it.until_refreshed()
+            assert "denies" not in it.text() and it.app.session.failed is None
+    finally:
+        client.execute_command("ACL", "DELUSER", "narrow")
+
+
+def test_every_system_that_keeps_schedules_is_named(mill: type[Mill]) -> None:
+    from rqtui.reports import schedules
+
+    assert "mill" in schedules.keepers() and "native" not in schedules.keepers()
+    assert set(schedules.keepers()) <= set(registry.names())
