@@ -144,6 +144,9 @@ class Layout:
         """What it enqueues again and again, of all its queues; None where Redis holds nothing of that."""
         return None
 
+    def acquaint(self, client: Any, queue: str) -> None:
+        """Looks at a queue before a new job, where how one is written depends on those that are there."""
+
     def announce(self, client: Any, queue: str) -> None:
         """Makes a new queue known, where the system keeps names."""
 
@@ -172,6 +175,10 @@ class Layout:
     def encoded(self, body: bytes) -> bytes:
         """A body as this system's workers read it; raises UsageError for one that they could not."""
         return body
+
+    def described(self, queue: str, row: Mapping[str, object]) -> Mapping[str, object]:
+        """The columns of `enqueue` for a new job, where a person's body says more than the body; see `encoded`."""
+        return {**row, "body": self.encoded(bytes(row["body"]))}  # type: ignore[call-overload]
 
     def id_of(self, row: Mapping[str, object]) -> bytes:
         """What a job that was put with these fields is called."""
@@ -259,7 +266,7 @@ class Layout:
         """
         script = self.script(name)
         if isinstance(body := form.get("body"), bytes | str):
-            form = {**form, "body": self.encoded(to_bytes(body))}
+            form = self.described(queue, {**form, "body": to_bytes(body)})
         if not jobs:
             rows = [form] if script.per_row or any(column.name in form for column in script.each) else []
             call = self.call(name, queue, form, rows)
@@ -274,7 +281,7 @@ class Layout:
         stray = sorted({name for row in rows for name in row} - set(columns))
         if stray:
             raise UsageError(f"{self.name} keeps no {', '.join(stray)}; a job of it has {', '.join(columns)}.")
-        made = [{**row, "body": self.encoded(bytes(row["body"]))} for row in rows]  # type: ignore[call-overload]
+        made = [self.described(queue, row) for row in rows]
         if "id" in columns:
             made = [{"id": new_id(), **row} for row in made]
         call = self.call("enqueue", queue, {}, made)
