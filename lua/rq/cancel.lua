@@ -5,8 +5,8 @@
 -- writes   commands
 -- derived  <prefix>:job:<id>
 --          <prefix>:execution:<id>:<execution>
--- KEYS     started   zset  id:execution by deadline (s)
---          commands  any   before the channel of each worker
+-- KEYS     started   zset     id:execution by deadline (s)
+--          commands  channel  before the channel of each worker
 -- ARGV     prefix    str   before all keys: rq
 --          each      (id bytes, member? bytes)
 -- returns each  asked        (heard int)  its worker was told to stop it

@@ -20,8 +20,8 @@
 --          <prefix>:execution:<id>:<execution>
 --          <prefix>:worker:<worker>
 --          <prefix>:worker:<worker>:executions
---          <prefix>:queue:<queue>
---          <prefix>:deferred:<queue>
+--          <prefix>:queue:<origin>
+--          <prefix>:deferred:<origin>
 --          <prefix>:queue:<queue>:intermediate:first_seen:<id>
 -- KEYS     started       zset  id:execution by deadline (s)
 --          intermediate  list  ids between queue and start

@@ -4,7 +4,7 @@
 --
 -- writes   commands
 -- derived  <prefix>:worker:<worker>
--- KEYS     commands  any  before the channel of each worker
+-- KEYS     commands  channel  before the channel of each worker
 -- ARGV     prefix    str  before all keys: rq
 --          each      (worker bytes)
 -- returns each  asked    (heard int)  told to end after its job

@@ -44,6 +44,7 @@ from rqtui.errors import UsageError
 from rqtui.model import Outcome, Ref
 from rqtui.operations.revert import reverted
 from rqtui.operations.undo import Keeper, words
+from rqtui.reports import acl
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Answer
 from rqtui.systems import registry
@@ -360,6 +361,30 @@ def test_commands_reach_the_worker_that_runs_the_job(url: str, client: Redis) ->
             if message := ear.get_message(timeout=10):
                 heard.append(json.loads(message["data"]))
     assert heard == [{"command": "stop-job", "job_id": 'odd"id'}, {"command": "shutdown"}]
+
+
+def test_an_operator_with_the_least_rights_may_do_every_verb(url: str, client: Redis) -> None:
+    layout = registry.make("rq")
+    rule = acl.line("operator", acl.rights("operator", [(layout, "default")]), user="operator")
+    assert "&rq:pubsub:*" in rule.split()
+    client.execute_command(*rule.replace(">PASSWORD", ">secret").split())
+    waiting(client, "a", "b")
+    plant_worker(client)
+    failed(client, "f")
+    plant_job(client, "s", "started")
+    plant_started(client, "s", NOW_S + YEAR_S)
+    plant_job(client, "late", "started", worker_name="dead")
+    plant_started(client, "late", 1, worker="dead")
+    with connect(url.replace("://", "://operator:secret@")) as own:
+        engine = engine_on(own)
+        for verb, ids in (("bump", "b"), ("kill", "a"), ("requeue", "f"), ("delete", "b"), ("requeue", "a")):
+            assert act(engine, verb, ids) == ["moved"], verb
+        assert act(engine, "cancel", "s") == ["unheard"]
+        assert [one.word for one in engine.act("stop", QUEUE, (), {"worker": WORKER})] == ["unheard"]
+        assert put(engine, {"func": "t.f"}, delay_ms=5)[0].word == "moved"
+        assert [engine.act(verb, QUEUE)[0].word for verb in ("pause", "resume")] == ["paused", "resumed"]
+        assert mover("reap", own, engine.layouts, lambda: [QUEUE])().moved == 1
+    client.acl_deluser("operator")
 
 
 def test_a_pause_reaches_all_queues_and_says_so(any_client: Redis) -> None:
