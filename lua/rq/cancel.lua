@@ -9,7 +9,7 @@
 --          commands  channel  before the channel of each worker
 -- ARGV     prefix    str   before all keys: rq
 --          each      (id bytes, member? bytes)
--- returns each  asked        (heard int)  its worker was told to stop it
+-- returns each  asked        (heard int)  asked to cancel: its worker stops it at once
 --               unheard      nobody listens: its worker is gone, and reap takes the job back
 --               wrong_place  nobody runs it: kill or delete it
 --               gone         no such job

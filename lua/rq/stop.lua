@@ -7,7 +7,7 @@
 -- KEYS     commands  channel  before the channel of each worker
 -- ARGV     prefix    str  before all keys: rq
 --          each      (worker bytes)
--- returns each  asked    (heard int)  told to end after its job
+-- returns each  asked    (heard int)  asked to stop: it ends after its job
 --               unheard  it does not listen
 --               gone     no such worker
 local commands, prefix = KEYS[1], ARGV[1]
