@@ -41,24 +41,30 @@ local function fields(id, ...)
   local key = prefix .. ':job:' .. id
   return redis.pcall('HEXISTS', key, 'data') == 1 and redis.call('HMGET', key, ...) or nil
 end
-local length, reach, seen_at = redis.call('LLEN', queued), rows > 40 and 2500 or math.floor(200000 / math.max(2, rows)), nil
+local length, seen_at = redis.call('LLEN', queued), nil
+local reach = rows > 40 and 2500 or math.floor(200000 / math.max(2, rows)) -- from each end, in which an id is met however often
+local sight = rows == 1 and 500000 or reach
 local function look() -- for many, one look at both ends is cheaper than a search each
   seen_at = {}
   for _, from in ipairs({0, math.max(reach, length - reach)}) do
     for i, id in ipairs(redis.call('LRANGE', queued, from, from == 0 and reach - 1 or -1)) do
-      seen_at[id] = seen_at[id] or {}
-      table.insert(seen_at[id], from + i - 1)
+      local before = seen_at[id]
+      seen_at[id] = not before and from + i - 1 or {from + i - 1, unpack(type(before) == 'table' and before or {before})}
     end
   end
 end
 local function positions(id)
   if rows > 40 then
     if not seen_at then look() end
-    return seen_at[id] or {}
+    local at = seen_at[id]
+    return type(at) == 'table' and at or {at}
   end
   local found = redis.call('LPOS', queued, id, 'COUNT', 0, 'MAXLEN', reach)
   for _, at in ipairs(length > reach and redis.call('LPOS', queued, id, 'RANK', -1, 'COUNT', 0, 'MAXLEN', reach) or {}) do
     if at >= reach then found[#found + 1] = at end
+  end
+  if #found == 0 and sight > reach and length > 2 * reach then
+    found[1] = redis.call('LPOS', queued, id, 'MAXLEN', sight) or redis.call('LPOS', queued, id, 'RANK', -1, 'MAXLEN', sight) or nil
   end
   return found
 end
@@ -88,7 +94,7 @@ for at = 3, #ARGV do
   local told = fields(id, 'status', 'rate_limit_key')
   local place = seen[id] or place_of(id, told and told[1] or '')
   if not place then
-    words[#words + 1] = not told and 'gone' or length > 2 * reach and 'later' or 'taken'
+    words[#words + 1] = not told and 'gone' or length > 2 * sight and 'later' or 'taken'
   elseif not leaves[place] then
     words[#words + 1] = {'wrong_place', place}
   elseif not told then

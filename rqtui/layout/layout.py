@@ -67,6 +67,7 @@ class Layout:
     remedies: ClassVar[
         Mapping[str, str]
     ] = {}  # by kind of a finding of any queue: what helps; empty: it says it better
+    at_once: ClassVar[int] = CHUNK  # jobs per call of a verb, fewer where one costs the server more
     new_body: ClassVar[str] = "{}"  # what the body of a new job looks like, for a form to begin with
 
     def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:
@@ -271,7 +272,7 @@ class Layout:
             rows = [form] if script.per_row or any(column.name in form for column in script.each) else []
             call = self.call(name, queue, form, rows)
             return [Ask((call,), lambda answers: _read_whole(script, form, answers[0]))]
-        chunks = _chunks(jobs, by_place=any(arg.name == "place" for arg in script.args))
+        chunks = _chunks(jobs, self.at_once, by_place=any(arg.name == "place" for arg in script.args))
         return [self._chunk_ask(name, queue, chunk, form) for chunk in chunks]
 
     def put_ask(self, queue: str, rows: Sequence[Mapping[str, object]]) -> Ask[list[Outcome]]:
@@ -390,13 +391,13 @@ def heard(answers: Answers, judged: Answers | None = None) -> Answers:
     return answers
 
 
-def _chunks(jobs: Sequence[Job], by_place: bool) -> Iterator[list[Job]]:
+def _chunks(jobs: Sequence[Job], size: int, by_place: bool) -> Iterator[list[Job]]:
     groups: dict[str, list[Job]] = {}
     for job in jobs:
         groups.setdefault(job.place if by_place else "", []).append(job)
     for group in groups.values():
-        for start in range(0, len(group), CHUNK):
-            yield group[start : start + CHUNK]
+        for start in range(0, len(group), size):
+            yield group[start : start + size]
 
 
 def _read_whole(script: Script, form: Mapping[str, object], answer: Answer | Exception) -> list[Outcome]:
