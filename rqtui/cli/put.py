@@ -87,6 +87,7 @@ def _open(session: Session, name: str) -> Queue | _Other:
     ref = engine.seek(name)
     engine.refuse("enqueue", ref)
     if not engine.layouts[ref.layout].has_client:
+        engine.layouts[ref.layout].acquaint(engine.client, ref.queue)
         return _Other(engine, ref)
     if ref not in engine.refs and not name.startswith(f"{ref.layout}:"):  # it may be meant as another's, now empty
         new = f"{ref.queue} is a new {ref.layout} queue"

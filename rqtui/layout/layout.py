@@ -67,6 +67,7 @@ class Layout:
     remedies: ClassVar[
         Mapping[str, str]
     ] = {}  # by kind of a finding of any queue: what helps; empty: it says it better
+    at_once: ClassVar[int] = CHUNK  # jobs per call of a verb, fewer where one costs the server more
     new_body: ClassVar[str] = "{}"  # what the body of a new job looks like, for a form to begin with
 
     def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:
@@ -144,6 +145,9 @@ class Layout:
         """What it enqueues again and again, of all its queues; None where Redis holds nothing of that."""
         return None
 
+    def acquaint(self, client: Any, queue: str) -> None:
+        """Looks at a queue before a new job, where how one is written depends on those that are there."""
+
     def announce(self, client: Any, queue: str) -> None:
         """Makes a new queue known, where the system keeps names."""
 
@@ -172,6 +176,10 @@ class Layout:
     def encoded(self, body: bytes) -> bytes:
         """A body as this system's workers read it; raises UsageError for one that they could not."""
         return body
+
+    def described(self, queue: str, row: Mapping[str, object]) -> Mapping[str, object]:
+        """The columns of `enqueue` for a new job, where a person's body says more than the body; see `encoded`."""
+        return {**row, "body": self.encoded(bytes(row["body"]))}  # type: ignore[call-overload]
 
     def id_of(self, row: Mapping[str, object]) -> bytes:
         """What a job that was put with these fields is called."""
@@ -259,12 +267,12 @@ class Layout:
         """
         script = self.script(name)
         if isinstance(body := form.get("body"), bytes | str):
-            form = {**form, "body": self.encoded(to_bytes(body))}
+            form = self.described(queue, {**form, "body": to_bytes(body)})
         if not jobs:
             rows = [form] if script.per_row or any(column.name in form for column in script.each) else []
             call = self.call(name, queue, form, rows)
             return [Ask((call,), lambda answers: _read_whole(script, form, answers[0]))]
-        chunks = _chunks(jobs, by_place=any(arg.name == "place" for arg in script.args))
+        chunks = _chunks(jobs, self.at_once, by_place=any(arg.name == "place" for arg in script.args))
         return [self._chunk_ask(name, queue, chunk, form) for chunk in chunks]
 
     def put_ask(self, queue: str, rows: Sequence[Mapping[str, object]]) -> Ask[list[Outcome]]:
@@ -274,7 +282,7 @@ class Layout:
         stray = sorted({name for row in rows for name in row} - set(columns))
         if stray:
             raise UsageError(f"{self.name} keeps no {', '.join(stray)}; a job of it has {', '.join(columns)}.")
-        made = [{**row, "body": self.encoded(bytes(row["body"]))} for row in rows]  # type: ignore[call-overload]
+        made = [self.described(queue, row) for row in rows]
         if "id" in columns:
             made = [{"id": new_id(), **row} for row in made]
         call = self.call("enqueue", queue, {}, made)
@@ -389,13 +397,13 @@ def heard(answers: Answers, judged: Answers | None = None) -> Answers:
     return answers
 
 
-def _chunks(jobs: Sequence[Job], by_place: bool) -> Iterator[list[Job]]:
+def _chunks(jobs: Sequence[Job], size: int, by_place: bool) -> Iterator[list[Job]]:
     groups: dict[str, list[Job]] = {}
     for job in jobs:
         groups.setdefault(job.place if by_place else "", []).append(job)
     for group in groups.values():
-        for start in range(0, len(group), CHUNK):
-            yield group[start : start + CHUNK]
+        for start in range(0, len(group), size):
+            yield group[start : start + size]
 
 
 def _read_whole(script: Script, form: Mapping[str, object], answer: Answer | Exception) -> list[Outcome]:

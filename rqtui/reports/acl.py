@@ -43,11 +43,12 @@ _NEW = 7  # Redis from which EVALSHA_RO and rights to read a key exist
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """Keys (patterns) and commands, each sorted; `reads_only` where no key is ever written."""
+    """Keys (patterns), commands and channels (patterns), each sorted; `reads_only` where no key is ever written."""
 
     keys: tuple[str, ...]
     commands: tuple[str, ...]
     reads_only: bool
+    channels: tuple[str, ...] = ()
 
 
 def rights(
@@ -65,18 +66,20 @@ def rights(
     if role not in ROLES:
         raise UsageError(f'there is no role "{role}"; the roles: {", ".join(ROLES)}.')
     keys: set[str] = set()
+    channels: set[str] = set()
     commands: set[str] = {*_SENT[role], *(_ABOUT_SERVER if with_server else ()), *(_ABOUT_NODES if with_nodes else ())}
     for layout, queue in queues:
         found = [script for script in layout.scripts.values() if _belongs(role, script)]
         for script in found:
             commands |= commands_of(script)
             keys |= set(_patterns(layout, queue, script))
+            channels |= {_escaped(layout.keys(queue)[k.name]) + "*" for k in script.keys if k.type == "channel"}
         if layout.learns_by_walk:  # who works there is told by a walk over all keys alone
             commands |= {"scan"} | commands_of(scripts.load("shared")["walk"])
         keys |= {layout.names_key} - {""}
     read_only = ("evalsha_ro", "eval_ro") if major >= _NEW else ()
     commands |= {*read_only} if role == "viewer" and major >= _NEW else {"evalsha", "eval", *read_only}
-    return Rights(tuple(sorted(keys)), tuple(sorted(commands)), role == "viewer")
+    return Rights(tuple(sorted(keys)), tuple(sorted(commands)), role == "viewer", tuple(sorted(channels)))
 
 
 def line(role: str, rights: Rights, *, user: str = "", major: int = _NEW) -> str:
@@ -84,6 +87,7 @@ def line(role: str, rights: Rights, *, user: str = "", major: int = _NEW) -> str
     sign = "%R~" if rights.reads_only and major >= _NEW else "~"
     words = [user or f"rqtui-{role}", "reset", "on", ">PASSWORD"]
     words += [_quoted(f"{sign}{key}") for key in rights.keys]
+    words += [_quoted(f"&{channel}") for channel in rights.channels]
     words += ["-@all", *(f"+{command}" for command in rights.commands)]
     return "ACL SETUSER " + " ".join(words)
 

@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from rqtui.errors import ScriptError
 
-KEY_TYPES = ("string", "list", "set", "zset", "hash", "stream", "any")
+KEY_TYPES = ("string", "list", "set", "zset", "hash", "stream", "channel", "any")
 ARG_TYPES = ("str", "int", "float", "bool", "bytes")
 CLAUSES = ("moves", "forgets", "writes", "derived", "KEYS", "ARGV", "returns")
 

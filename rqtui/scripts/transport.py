@@ -220,7 +220,7 @@ def _with_key(connection: Any, call: Any, error: RqtuiError) -> RqtuiError:
     types += [key.type for key in each] * ((len(call.keys) - len(types)) // len(each) if each else 0)
     replies = _exchange(connection, [[b"TYPE", key] for key in call.keys])
     for key, expected, found in zip(call.keys, types, replies, strict=True):
-        if isinstance(found, bytes) and found != b"none" and expected not in ("any", found.decode()):
+        if isinstance(found, bytes) and found != b"none" and expected not in ("any", "channel", found.decode()):
             name = to_bytes(key)
             return script_errors.wrong_type(script.name, name, found.decode(), expected)
     return error

@@ -14,22 +14,26 @@ import base64
 import binascii
 import json
 import re
+import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from math import isfinite
 from typing import Any, NamedTuple
 
+from rqtui import durations
 from rqtui.errors import UsageError
 from rqtui.layout.foreign import Foreign, rows_by_name
 from rqtui.layout.layout import Answers, Ask
 from rqtui.model import Attempt, Fact, Job, Page, Place, Queue, Schedule, State, Worker
-from rqtui.scripts.script import Answer
+from rqtui.scripts import script as scripts
+from rqtui.scripts.script import Answer, Call
 from rqtui.text import pickles
 from rqtui.text.body import inflated
 from rqtui.text.names import to_bytes, to_text
+from rqtui.text.pickling import pickled
 from rqtui.text.sanitise import safe
 
 TOGETHER = 25  # queues per call of `tally`
@@ -70,7 +74,7 @@ class Rq(Foreign):
         Place("failed", State.DEAD, "<prefix>:failed:<queue>", "zset", "forget s"),
         Place("canceled", State.DEAD, "<prefix>:canceled:<queue>", "zset", "since s"),
     )
-    defaults = {"prefix": "rq"}
+    defaults = {"prefix": "rq", "serializer": "auto"}
     names_key = "rq:queues"
     finds_by_id = True
     tells = frozenset({"name", "error", "worker"})
@@ -81,6 +85,14 @@ class Rq(Foreign):
         "due-not-dispatched": "",
         "expired-not-reaped": "",
     }
+    has_json_bodies = True
+    at_once = 100  # a job is a hash, two sets and a place: 500 kept the server for 20 ms
+    new_body = '{"func": "module.function", "args": [], "kwargs": {}}'
+    effects = {
+        "pause": "no worker takes a job of any queue of this RQ until it is resumed; jobs that are started go on",
+        "resume": "workers take jobs of all queues of this RQ again, at once",
+        "kill": "nobody runs them until they are requeued; jobs that wait for one of them stay deferred",
+    }
 
     def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:
         super().__init__(*options, is_asked=is_asked)
@@ -90,6 +102,9 @@ class Rq(Foreign):
             raise UsageError("layout rq: one prefix at a time; run rqtui once for each.")
         if not _PREFIX.fullmatch(self.prefix):
             raise UsageError(f'layout rq: a prefix is of letters, digits and _.:-{{}}, not "{self.prefix}".')
+        if self.options["serializer"] not in ("auto", *_SERIALIZERS):
+            raise UsageError(f'layout rq: the serializer is auto, pickle or json, not "{self.options["serializer"]}".')
+        self._serializers: dict[str, str] = {}  # by queue: what the jobs were made with that were seen there
 
     @property
     def prefix(self) -> str:
@@ -110,6 +125,7 @@ class Rq(Foreign):
             "lock": f"{prefix}:scheduler-lock:{queue}",
             "cron_schedulers": f"{prefix}:cron_schedulers",
             "cron_jobs": f"{prefix}:cron_jobs",
+            "commands": f"{prefix}:pubsub:",
         }
 
     def discover(self, client: Any) -> Iterator[list[str]]:
@@ -130,6 +146,16 @@ class Rq(Foreign):
         pipe.sscan(to_bytes(keys["queues"]), 0, match=named, count=_MOST_QUEUES)
         jobs, found = pipe.execute(raise_on_error=False)
         return (isinstance(jobs, int) and jobs > 0) or (not isinstance(found, Exception) and bool(found[1]))
+
+    def acquaint(self, client: Any, queue: str) -> None:
+        """A job of each of some places, so that it is known how the queue's jobs are written."""
+        if self.options["serializer"] != "auto" or queue in self._serializers:
+            return
+        asks = [self.page_ask(queue, place, 0, 1, 0) for place in ("queued", "scheduled", "failed", "finished")]
+        answers = scripts.run_all(client, [call for ask in asks for call in ask.calls])
+        for ask, answer in zip(asks, answers, strict=True):
+            if isinstance(answer, Answer):
+                ask.read([answer])
 
     # -- counts ---------------------------------------------------------------------------------------------------
 
@@ -229,6 +255,8 @@ class Rq(Foreign):
         more: Sequence[Mapping[str, Any]] | None = row.get("more")
         size, data, where = row["size"], row["data"], self.place(place)
         read = _read(data, _READ_BYTES if more is None else pickles.MOST_BYTES) if data else NOTHING
+        if read.name and queue not in self._serializers:
+            self._serializers[queue] = _serializer_of(data)
         description = to_text(row["description"])
         name, call = read.name, read.call
         if not name and not read.problem and (fits := _CALL.match(description)):
@@ -290,6 +318,27 @@ class Rq(Foreign):
         if job.state in (State.READY, State.SCHEDULED) and 0 <= row["left_ms"] < _SOON_MS and not row["ttl"]:
             left_s = row["left_ms"] // 1000
             yield f"its hash vanishes in {left_s} s, run or not: a requeue left the time to live of its failure"
+
+    # -- verbs ----------------------------------------------------------------------------------------------------
+
+    def call(
+        self, name: str, queue: str, args: Mapping[str, object], rows: Sequence[Mapping[str, object]] = ()
+    ) -> Call:
+        """As every layout; a reaper has with it what it writes down of a job that fails by it."""
+        given = {"exc_string": _ABANDONED, **args} if name == "reap" else args
+        return super().call(name, queue, given, rows)
+
+    def encoded(self, body: bytes) -> bytes:
+        """A job as a person writes it, or as it stands in a hash, as pickled `data`. Raises UsageError."""
+        return bytes(_made(body, "pickle")["body"])
+
+    def described(self, queue: str, row: Mapping[str, object]) -> Mapping[str, object]:
+        """A job as a person writes one, `{"func": "tasks.add", "args": [1, 2]}`; what the row says goes first."""
+        option = self.options["serializer"]
+        serializer = self._serializers.get(queue, "pickle") if option == "auto" else option
+        made = _made(bytes(row["body"]), serializer)  # type: ignore[call-overload]
+        own = {name: value for name, value in row.items() if value not in (None, "")}
+        return {**made, **own, "body": made["body"]}
 
 
 LAYOUT = Rq
@@ -500,6 +549,92 @@ def _seconds(text: str) -> float | None:
 
 def _whole(text: str) -> int | None:
     return int(text) if re.fullmatch(r"-?\d{1,15}", text) else None
+
+
+# -- new jobs ----------------------------------------------------------------------------------------------------------
+
+_SERIALIZERS: Mapping[str, Callable[[object], bytes]] = {  # rq/serializers.py 3.0
+    "pickle": pickled,
+    "json": lambda value: json.dumps(value).encode(),
+}
+_ABANDONED = base64.b64encode(
+    zlib.compress(b"Moved to failed, due to AbandonedJobError: its worker died (found by rqtui)")
+)
+_HOW = 'a job is written as {"func": "tasks.add", "args": [1, 2], "kwargs": {}}'
+_FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")  # RQ imports it: a module, and a name in it
+_COLUMNS = {"timeout": "ttr_ms", "result_ttl": "keep_ms", "failure_ttl": "failure_ttl_ms", "ttl": "ttl_ms"}
+_KNOWN = ("func", "args", "kwargs", *_COLUMNS, "retry", "retry_intervals", "description", "meta", "at_front")
+
+
+def _serializer_of(data: bytes) -> str:
+    return "pickle" if (inflated(data, 1) or data)[:1] == b"\x80" else "json"
+
+
+def _made(body: bytes, serializer: str) -> dict[str, Any]:
+    """The columns of `enqueue` for a job that a person wrote in JSON, or for `data` as it stands in a hash."""
+    if inflated(body, 1):
+        return {"body": body, "description": _read(body, _READ_BYTES).call}
+    job = _written_job(body)
+    function, args, kwargs = job["func"], job.get("args", []), job.get("kwargs", {})
+    made: dict[str, Any] = {"description": pickles.call_text(function, args, kwargs, _LONGEST_CALL)}
+    made |= {column: _lasting_ms(name, job[name]) for name, column in _COLUMNS.items() if name in job}
+    made |= {name: job[name] for name in ("description", "at_front") if name in job}
+    if "retry" in job:
+        made["max_attempts"] = job["retry"] + 1
+    if "retry_intervals" in job:
+        made["retry_intervals"] = json.dumps(job["retry_intervals"])
+    write = _SERIALIZERS[serializer]
+    try:
+        parts = (function, None, tuple(args) if serializer == "pickle" else args, kwargs)
+        made["body"] = zlib.compress(write(parts))
+        if "meta" in job:
+            made["meta"] = write(job["meta"])
+    except (RecursionError, UnicodeEncodeError):
+        raise UsageError("rq: the arguments are nested too deeply.") from None
+    return made
+
+
+def _written_job(body: bytes) -> dict[str, Any]:
+    """A job in JSON with its fields checked. Raises UsageError, which says how one is written."""
+    try:
+        job = json.loads(body)
+    except (ValueError, RecursionError):
+        raise UsageError(f"rq: this body is no JSON; {_HOW}.") from None
+    if not isinstance(job, dict) or not isinstance(job.get("func"), str):
+        raise UsageError(f"rq: this body names no function; {_HOW}.")
+    if not _FUNCTION.fullmatch(job["func"]):
+        raise UsageError(f'rq: a function is named with its module, as in "tasks.add", not {job["func"]!r:.60}.')
+    if unknown := [name for name in job if name not in _KNOWN]:
+        raise UsageError(f'rq: a job has no "{unknown[0]:.40}"; it has {", ".join(_KNOWN)}.')
+    for name, (fits, what) in _FITTING.items():
+        if name in job and not fits(job[name]):
+            raise UsageError(f"rq: {name} is {what}, not {job[name]!r:.60}.")
+    return job
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1_000_000
+
+
+_FITTING: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "args": (lambda value: isinstance(value, list), "a list"),
+    "kwargs": (lambda value: isinstance(value, dict), "an object"),
+    "meta": (lambda value: isinstance(value, dict), "an object"),
+    "description": (lambda value: isinstance(value, str), "a text"),
+    "at_front": (lambda value: isinstance(value, bool), "true or false"),
+    "retry": (_is_number, "how often it is tried again"),
+    "retry_intervals": (
+        lambda value: isinstance(value, list) and bool(value) and all(map(_is_number, value)),
+        "a list of whole seconds",
+    ),
+}
+
+
+def _lasting_ms(name: str, value: object) -> int:
+    """A time in seconds, or as a person writes one (`1h`), in ms; -1, for ever, stays."""
+    if value == -1:
+        return -1
+    return durations.parse(value, name)  # type: ignore[arg-type]  # it refuses what is no duration
 
 
 # -- all about one job -------------------------------------------------------------------------------------------------

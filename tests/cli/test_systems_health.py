@@ -15,6 +15,7 @@ from planted_systems import (
     ORIZURU,
     PLACES,
     REDISCHED,
+    RQ,
     SAFE_POP,
     TIMEOUT_SETS,
     Shell,
@@ -316,6 +317,7 @@ def test_members_that_cannot_be_decoded_are_shown_and_never_moved_by_a_look(
         TIMEOUT_SETS: {"todos": {*HOSTILE}, "in_progress": {*HOSTILE}},
         ORIZURU: {"jobs": [*HOSTILE], "orizuru:consumers": {*HOSTILE}, "orizuru:consumers:c:unacked": [*HOSTILE]},
         SAFE_POP: {"crawl": [*HOSTILE], "crawl:done": {*HOSTILE}},
+        RQ: {"rq:queue:default": [*HOSTILE], "rq:failed:default": Zset({each: 1.9e9 for each in HOSTILE})},
     }
     plant(client, keys[system])
     before = dump(client)
@@ -356,6 +358,7 @@ def test_a_payload_of_30_megabytes_is_told_by_its_size_and_goes_whole_when_it_is
         TIMEOUT_SETS: {"todos": {body}},
         ORIZURU: {"jobs": [b"\x91\x01", body, b"\x91\x02"]},
         SAFE_POP: {"crawl": ["big"], "crawl:data:big": body},
+        RQ: {"rq:queue:default": ["big"], "rq:job:big": {"data": body, "status": "queued"}},
     }
     plant(client, keys[system])
     on = Shell(url, system)

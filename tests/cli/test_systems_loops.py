@@ -152,7 +152,7 @@ def test_a_layout_twice_is_two_queues_each_with_its_own_options(client: Redis, u
 def test_a_layout_that_is_not_there_is_answered_with_those_that_are(client: Redis, url: str) -> None:
     ran = shell(url, "--layout", "rediscehd:topic=x", "snapshot")
     assert ran.code == 2
-    assert "dispatcher, native, orizuru, redisched, safe_pop, timeout_sets" in ran.err
+    assert "dispatcher, native, orizuru, redisched, rq, safe_pop, timeout_sets" in ran.err
 
 
 def test_an_option_twice_is_a_slip(client: Redis, url: str) -> None:

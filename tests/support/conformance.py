@@ -145,7 +145,7 @@ def a_wrong_type_changes_nothing(make: Make) -> None:
     before = world.dump()
     for request in _one_for_each_length(scene):
         for key in scene.script.keys:
-            if key.type == "any":
+            if key.type in ("any", "channel"):
                 continue
             name = request.keys.get(key.name) or world.subject.key(key.name)
             world.client.delete(name)
@@ -326,22 +326,27 @@ class Case:
         self.check(make, self.word) if self.word else self.check(make)
 
 
-def cases(subject: Subject, names: Iterable[str] = ()) -> list[Case]:
-    """Every case of the subject's scripts, or of those named. A script without a Use has one, which fails."""
-    return [case for name in names or sorted(subject.scripts) for case in _cases(subject, name)]
+def cases(subject: Subject, names: Iterable[str] = (), alike: bool = False) -> list[Case]:
+    """Every case of the subject's scripts, or of those named. A script without a Use has one, which fails.
+
+    Sources that are `alike` another are left out, or are the only ones.
+    """
+    return [case for name in names or sorted(subject.scripts) for case in _cases(subject, name, alike)]
 
 
-def _cases(subject: Subject, name: str) -> Iterator[Case]:
+def _cases(subject: Subject, name: str, alike: bool) -> Iterator[Case]:
     script, use = subject.scripts[name], subject.uses.get(name)
     if use is None:
         yield Case(0, name, "", somebody_says_how_to_ask_it, frozenset())
         return
-    sources = use.sources or sorted(script.sources) or [""]
+    every = use.sources or sorted(script.sources) or [""]
+    own = [source for source in every if source not in subject.alike] or [*every]
+    sources = [source for source in every if source not in own] if alike else own
     for source in sources:
         for assertion in ASSERTIONS:
             if assertion.applies(script, use, source):
                 yield Case(assertion.number, name, source, assertion.check, assertion.needs)
-    for word in script.returns:
+    for word in () if alike else script.returns:
         yield Case(9, name, sources[0], a_word_is_reached, frozenset(), word)
 
 

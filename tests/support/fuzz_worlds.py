@@ -20,6 +20,7 @@ from native_subject import NATIVE
 from orizuru_subject import ORIZURU
 from redis import Redis
 from redisched_subject import SUBJECTS as REDISCHED
+from rq_subject import RQ
 from safe_pop_subject import SAFE_POP
 from subject import Scene, Subject
 from timeout_sets_subject import TIMEOUT_SETS
@@ -33,6 +34,7 @@ SUBJECTS: Mapping[str, Subject] = {
     "timeout_sets": TIMEOUT_SETS,
     "orizuru": ORIZURU,
     "safe_pop": SAFE_POP,
+    "rq": RQ,
 }
 
 

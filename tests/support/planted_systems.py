@@ -1,8 +1,9 @@
-"""The five systems as the shell's tests plant and call them: a queue of each with a job in every place."""
+"""The systems of others as the shell's tests plant and call them: a queue of each with a job in every place."""
 
 from __future__ import annotations
 
 import time
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ from shapes import ACT, PAGE, PUT, TAKEN, fits
 from shell import Ran, shell
 
 HOUR_S = 3600
+CALL = zlib.compress(b"\x80\x02(X\x09\x00\x00\x00tasks.addN)}t.")  # tasks.add()
 NOWHERE = "redis://127.0.0.1:1"
 
 
@@ -27,6 +29,7 @@ class System:
     queue: str
     keys: Callable[[], dict[str, object]]  # each place holds one job, the ready one two
     dangerous: tuple[str, ...]
+    body: str = "[1]"  # a job as it is put
 
     @property
     def layout(self) -> str:
@@ -81,7 +84,34 @@ SAFE_POP = System(
     },
     ("delete", "a"),
 )
-SYSTEMS = (DISPATCHER, REDISCHED, TIMEOUT_SETS, ORIZURU, SAFE_POP)
+RQ = System(
+    "rq",
+    "default",
+    lambda: {
+        "rq:queues": {"rq:queue:default"},
+        "rq:queue:default": ["a", "b"],
+        "rq:queue:default:intermediate": ["between"],
+        "rq:wip:default": Zset({"held:e1": now_s() + HOUR_S}),
+        "rq:scheduled:default": Zset({"later": now_s() + HOUR_S}),
+        **{f"rq:{name}:default": Zset({name: now_s()}) for name in ("deferred", "ready", "canceled")},
+        **{f"rq:{name}:default": Zset({name: now_s() + HOUR_S}) for name in ("finished", "failed")},
+        **{
+            f"rq:job:{id}": {"data": CALL, "origin": "default", "status": status}
+            for id, status in (
+                ("a", "queued"),
+                ("b", "queued"),
+                ("between", "queued"),
+                ("held", "started"),
+                ("later", "scheduled"),
+                ("ready", "ready_to_enqueue"),
+                *((name, name) for name in ("deferred", "canceled", "finished", "failed")),
+            )
+        },
+    },
+    ("delete", "a"),
+    '{"func": "tasks.add"}',
+)
+SYSTEMS = (DISPATCHER, REDISCHED, TIMEOUT_SETS, ORIZURU, SAFE_POP, RQ)
 PLACES = [
     *((DISPATCHER, place, name) for place, name in (("delayed", "scheduled"), ("ready", "ready"))),
     *(
@@ -96,6 +126,8 @@ PLACES = [
     *((ORIZURU, place, name) for place, name in (("source", "ready"), ("processing", "reserved"), ("unacked", "dead"))),
     *((SAFE_POP, place, name) for place, name in (("ready", "ready"), ("in_progress", "reserved"))),
     (SAFE_POP, "expired", "expired"),
+    *((RQ, place, name) for place, name in (("scheduled", "scheduled"), ("queued", "ready"), ("started", "reserved"))),
+    *((RQ, place, name) for place, name in (("finished", "done"), ("failed", "dead"))),
 ]
 every_system = pytest.mark.parametrize("system", SYSTEMS, ids=str)
 

@@ -77,6 +77,7 @@ class Subject:
     body: Callable[[Redis, bytes], bytes | None]
     uses: Mapping[str, Use]
     is_derived: Callable[[str], bool] = lambda key: False  # a key that a `derived` line covers
+    alike: frozenset[str] = frozenset()  # places for which another stands in a plain run: same type, same verbs
 
 
 class World:
@@ -121,7 +122,7 @@ class World:
 
     def as_user(self, *rules: str) -> Redis:
         """A client whose user may do only what the ACL rules say."""
-        self.client.execute_command("ACL", "SETUSER", "conformance", "reset", "on", "nopass", *rules)
+        self.client.execute_command("ACL", "SETUSER", "conformance", "reset", "on", "nopass", "&*", *rules)
         pool = self.client.connection_pool
         known = {**pool.connection_kwargs, "username": "conformance", "password": "any"}
         return Redis.from_pool(ConnectionPool(connection_class=pool.connection_class, **known))

@@ -1,4 +1,4 @@
-"""Bad input at the floor of the scripts of the five systems: one table over all of them, made from their headers.
+"""Bad input at the floor of the scripts of the systems of others: one table over all of them, made from their headers.
 
 `rqtui.scripts` refuses most of it before it is sent; so these calls are made with raw strings, as a client in any other
 language would send them. The native scripts have tests of their own in `native/test_input.py`.
@@ -18,6 +18,7 @@ from orizuru_subject import ORIZURU
 from redis import Redis
 from redis.exceptions import ResponseError
 from redisched_subject import SUBJECTS
+from rq_subject import RQ
 from safe_pop_subject import SAFE_POP
 from subject import Scene, Subject
 from timeout_sets_subject import TIMEOUT_SETS
@@ -25,8 +26,8 @@ from timeout_sets_subject import TIMEOUT_SETS
 from rqtui.scripts.script import Script
 
 NO_NUMBERS = ("nan", "inf", "-inf", "1e400", "1.5", "0x10", "abc", " 1", "1 ", "-9" * 9, "9" * 20, "\0", "1e3", "--1")
-FIVE = (DISPATCHER, ORIZURU, SUBJECTS["ms"], SAFE_POP, TIMEOUT_SETS)
-CASES = [pytest.param(subject, name, id=f"{subject.name}/{name}") for subject in FIVE for name in subject.uses]
+FOREIGN = (DISPATCHER, ORIZURU, SUBJECTS["ms"], RQ, SAFE_POP, TIMEOUT_SETS)
+CASES = [pytest.param(subject, name, id=f"{subject.name}/{name}") for subject in FOREIGN for name in subject.uses]
 ROWS = 1000
 _MOST = re.compile(r"\b1 to (\d+)\b")
 

@@ -14,11 +14,12 @@ from native_subject import NATIVE
 from orizuru_subject import ORIZURU
 from redis import Redis
 from redisched_subject import SUBJECTS
+from rq_subject import RQ
 from safe_pop_subject import SAFE_POP
 from subject import Subject
 from timeout_sets_subject import TIMEOUT_SETS
 
-EACH = (NATIVE, DISPATCHER, ORIZURU, SUBJECTS["ms"], SAFE_POP, TIMEOUT_SETS)
+EACH = (NATIVE, DISPATCHER, ORIZURU, SUBJECTS["ms"], RQ, SAFE_POP, TIMEOUT_SETS)
 
 
 @pytest.mark.each_server

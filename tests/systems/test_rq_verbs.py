@@ -1,0 +1,582 @@
+"""RQ's verbs: the conformance suite, what must never be done, the rules of RQ's own clean-up, new jobs, undo.
+
+What a stock worker does with the results is tried in `tests/beside/`.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import zlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import conformance
+import keyspace
+import pytest
+from conformance import Planted
+from families import in_one
+from redis import Redis
+from rq_subject import (
+    EXC_STRING,
+    KEYS,
+    NOW,
+    NOW_S,
+    RQ,
+    SCRIPTS,
+    WORKER,
+    YEAR_S,
+    at,
+    data,
+    job_key,
+    line,
+    packed,
+    plant_job,
+    plant_started,
+    plant_worker,
+)
+
+from rqtui.connection.connect import connect
+from rqtui.engine.engine import Engine, with_layouts
+from rqtui.engine.loops import mover
+from rqtui.errors import UsageError
+from rqtui.model import Outcome, Ref
+from rqtui.operations.revert import reverted
+from rqtui.operations.undo import Keeper, words
+from rqtui.reports import acl
+from rqtui.scripts import script as scripts
+from rqtui.scripts.script import Answer
+from rqtui.systems import registry
+
+QUEUE = Ref("rq", "default")
+
+
+@pytest.mark.parametrize("script", RQ.scripts)
+def test_rq(script: str, any_client: Redis) -> None:
+    conformance.run_all(conformance.cases(RQ, [script]), RQ, any_client)
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("script", [name for name in RQ.scripts if conformance.cases(RQ, [name], alike=True)])
+def test_rq_in_the_places_that_are_alike(script: str, any_client: Redis) -> None:
+    conformance.run_all(conformance.cases(RQ, [script], alike=True), RQ, any_client)
+
+
+def engine_on(client: Redis, spec: str = "rq") -> Engine:
+    return with_layouts(client, [registry.make(spec)])
+
+
+def act(engine: Engine, verb: str, *ids: str, **form: object) -> list[str]:
+    """The words that a verb answers for these jobs, as they are now."""
+    layout = engine.layouts["rq"]
+    jobs = [job for job in engine.ask_all([layout.job_ask("default", id.encode(), 0) for id in ids]) if job]
+    assert len(jobs) == len(ids), "a job is not there"
+    return [outcome.word for outcome in engine.act(verb, QUEUE, jobs, form)]
+
+
+def reap(client: Redis, **args: object) -> Answer:
+    given = {"prefix": "rq", "now_ms": NOW, "limit": 100, "exc_string": EXC_STRING, **args}
+    return scripts.run(client, SCRIPTS["reap"].call(KEYS, given))
+
+
+def fields(client: Redis, id: str, *names: str) -> list[str | None]:
+    return [None if value is None else value.decode() for value in client.hmget(job_key(id), names)]
+
+
+def queued(client: Redis) -> list[str]:
+    return [id.decode() for id in client.lrange(KEYS["queued"], 0, -1)]
+
+
+def waiting(client: Redis, *ids: str, **more: object) -> None:
+    for id in ids:
+        plant_job(client, id, "queued", **more)
+        client.rpush(KEYS["queued"], id)
+    client.sadd(KEYS["queues"], KEYS["queued"])
+
+
+def failed(client: Redis, id: str, **more: object) -> None:
+    plant_job(client, id, "failed", **more)
+    client.zadd(KEYS["failed"], {id: NOW_S + YEAR_S})
+    client.expire(job_key(id), YEAR_S)
+
+
+# --- what is never done -------------------------------------------------------------------------------------------
+
+
+def test_a_killed_job_leaves_the_list_wherever_and_however_often_it_stands_there(any_client: Redis) -> None:
+    waiting(any_client, *(f"j{n}" for n in range(60)))
+    any_client.rpush(KEYS["queued"], "j3", "j59")
+    engine = engine_on(any_client)
+    assert act(engine, "kill", "j3", "j59") == ["moved"] * 2
+    assert act(engine, "kill", *(f"j{n}" for n in range(10, 58))) == ["moved"] * 48
+    assert queued(any_client) == [f"j{n}" for n in range(10) if n != 3] + ["j58"]
+    assert fields(any_client, "j3", "status") == ["canceled"] and any_client.zcard(KEYS["canceled"]) == 50
+    assert act(engine, "bump", "j58", "j5") == ["moved"] * 2 and queued(any_client)[:3] == ["j5", "j58", "j0"]
+
+
+def test_what_a_living_worker_runs_stays_with_it(any_client: Redis) -> None:
+    engine = engine_on(any_client)
+    for execution_beats, current in ((True, ""), (False, "slow"), (False, "")):
+        any_client.flushall()
+        plant_worker(any_client, current=current)
+        plant_job(any_client, "slow", "started")
+        member = plant_started(any_client, "slow", NOW_S - 10)
+        if execution_beats:
+            any_client.hset(f"rq:execution:{member}", "worker_name", WORKER)
+        before = keyspace.dump(any_client)
+        assert reap(any_client).word == "empty"
+        for verb, word in (
+            ("kill", "wrong_place"),
+            ("delete", "reserved"),
+            ("cancel", "unheard"),
+            ("requeue", "wrong_place"),
+        ):
+            assert act(engine, verb, "slow") == [word], verb
+        assert act(engine, "delete", "slow", force=True) == ["reserved"]
+        assert not keyspace.diff(before, keyspace.dump(any_client))
+    # A worker that was started anew under the same name, or that runs something else by now, has let it go.
+    any_client.hset(f"rq:worker:{WORKER}", "birth", at(NOW - 1000))
+    assert reap(any_client).word == "moved"
+
+
+def test_jobs_are_written_as_those_of_their_queue_are_read(any_client: Redis) -> None:
+    as_json = zlib.compress(json.dumps(["tasks.add", None, [1], {}]).encode())
+    for body, spec, reads in (
+        (data(1), "rq", pickle.loads),
+        (as_json, "rq", json.loads),
+        (b"", "rq", pickle.loads),
+        (b"", "rq:serializer=json", json.loads),
+        (as_json, "rq:serializer=pickle", pickle.loads),
+    ):
+        any_client.flushall()
+        if body:
+            waiting(any_client, "old", body=body)
+        engine = engine_on(any_client, spec)
+        engine.layouts["rq"].acquaint(any_client, "default")
+        [outcome] = put(engine, {"func": "tasks.add", "args": [2]}, id="new", meta={"by": "me"})
+        assert outcome.word == "moved"
+        call, meta = (reads(value) for value in (zlib.decompress(any_client.hget(job_key("new"), "data") or b""),
+                                                any_client.hget(job_key("new"), "meta")))  # fmt: skip
+        assert list(call) == ["tasks.add", None, [2] if reads is json.loads else (2,), {}] and meta == {"by": "me"}
+    with pytest.raises(UsageError, match="the serializer is auto, pickle or json"):
+        registry.make("rq:serializer=yaml")
+
+
+def test_a_job_with_a_rate_limit_is_left_to_rq(any_client: Redis) -> None:
+    limit = {"rate_limit_key": "api", "rate_limit_concurrency": 1}
+    waiting(any_client, "queued", **limit)
+    failed(any_client, "failed", **limit)
+    plant_job(any_client, "due", "scheduled", **limit)
+    any_client.zadd(KEYS["scheduled"], {"due": NOW_S - 10})
+    plant_job(any_client, "abandoned", "started", **limit)
+    plant_started(any_client, "abandoned", NOW_S - 10)
+    engine, before = engine_on(any_client), keyspace.dump(any_client)
+    for verb, id in (
+        ("kill", "queued"),
+        ("delete", "queued"),
+        ("requeue", "failed"),
+        ("delete", "failed"),
+        ("promote", "due"),
+    ):
+        assert act(engine, verb, id) == ["limited"], (verb, id)
+    [purged] = engine.act("purge", QUEUE, (), {"place": "failed", "limit": 10})
+    assert (purged.word, purged.values) == ("kept", {"kept": 1})
+    assert reap(any_client).word == "empty"
+    assert engine.act("dispatch", QUEUE, (), {"limit": 10})[0].word == "empty"
+    assert not keyspace.diff(before, keyspace.dump(any_client))
+
+
+def test_a_job_that_others_wait_for_is_deleted_only_when_forced(any_client: Redis) -> None:
+    waiting(any_client, "parent")
+    for child in ("child", "late"):
+        plant_job(any_client, child, "deferred")
+        any_client.sadd("rq:job:parent:dependents", child)
+        any_client.zadd(KEYS["deferred"], {child: NOW_S})
+    engine = engine_on(any_client)
+    layout = engine.layouts["rq"]
+    parent = engine.ask(layout.job_ask("default", b"parent", 0))
+    assert parent
+    [refused] = engine.act("delete", QUEUE, [parent])
+    assert (refused.word, refused.values) == ("dependents", {"jobs": 2})
+    assert [one.word for one in engine.act("purge", QUEUE, (), {"place": "queued", "limit": 10})] == ["kept"]
+    any_client.hset(job_key("late"), "status", "finished")  # it waits no more, and its id is only left there
+    assert act(engine, "delete", "child", "parent") == ["moved"] * 2  # who waits goes with it
+    plant_job(any_client, "child", "deferred")
+    any_client.zadd(KEYS["deferred"], {"child": NOW_S})
+    waiting(any_client, "parent")
+    any_client.sadd("rq:job:parent:dependents", "child")
+    assert act(engine, "delete", "parent", force=True) == ["moved"]
+    assert not any_client.exists(job_key("parent"), job_key("parent", ":dependents")) and any_client.exists(
+        job_key("child")
+    )
+
+
+def test_a_requeued_job_outlives_its_failure_and_its_parents_start_it_no_second_time(any_client: Redis) -> None:
+    for place, verb in (
+        ("failed", "requeue"),
+        ("canceled", "requeue"),
+        ("finished", "requeue"),
+        ("deferred", "promote"),
+    ):
+        for ttl in ("", "500"):
+            any_client.flushall()
+            plant_job(any_client, "a", place, ttl=ttl, retries_left=2)
+            any_client.zadd(KEYS[place], {"a": NOW_S + YEAR_S})
+            any_client.sadd("rq:job::a:dependencies", "parent")
+            any_client.sadd("rq:job:parent:dependents", "a", "b")
+            for key in (job_key("a"), "rq:job::a:dependencies"):
+                any_client.expire(key, 74)
+            assert act(engine_on(any_client), verb, "a") == ["moved"]
+            names = ("status", "started_at", "ended_at", "worker_name", "retries_left")
+            assert fields(any_client, "a", *names) == ["queued", "", "", "", "2"]
+            for key in (job_key("a"), "rq:job::a:dependencies"):
+                assert any_client.ttl(key) == -1 if not ttl else any_client.ttl(key) > 400
+            assert queued(any_client) == ["a"] and not any_client.zcard(KEYS[place])
+            assert any_client.smembers("rq:job:parent:dependents") == {b"b"}
+            assert any_client.smembers(KEYS["queues"]) == {KEYS["queued"].encode()}
+
+
+def test_a_scheduler_that_lives_moves_its_due_jobs_alone(any_client: Redis) -> None:
+    for id, due_s in (("due", 1000), ("later", 4 * 10**9)):
+        plant_job(any_client, id, "scheduled", enqueue_at_front=int(id == "due"))
+        any_client.zadd(KEYS["scheduled"], {id: due_s, "ghost": 999})
+    waiting(any_client, "first")
+    any_client.set(KEYS["lock"], "scheduler", ex=61)
+    engine = engine_on(any_client)
+    step = mover("dispatch", any_client, engine.layouts, lambda: [QUEUE])
+    before = keyspace.dump(any_client)
+    assert act(engine, "promote", "due") == act(engine, "reschedule", "due", delay_ms=60_000) == ["due"]
+    assert step().moved == 0 and not keyspace.diff(before, keyspace.dump(any_client))
+    any_client.delete(KEYS["lock"])
+    assert step().moved == 2  # a ghost leaves, too
+    assert queued(any_client) == ["due", "first"] and any_client.zrange(KEYS["scheduled"], 0, -1) == [b"later"]
+    assert act(engine, "reschedule", "later", delay_ms=90_000) == ["moved"]
+    assert 80 < (any_client.zscore(KEYS["scheduled"], "later") or 0) - any_client.time()[0] <= 91
+    any_client.set(KEYS["lock"], "hangs", ex=61)
+    any_client.zadd(KEYS["scheduled"], {"later": 1})
+    assert act(engine, "promote", "later", force=True) == ["moved"]
+
+
+# --- the rules of RQ's own clean-up ---------------------------------------------------------------------------------
+
+LATE = NOW_S - 10
+ABANDONED: Mapping[str, tuple[Mapping[str, object], str, list[str | None]]] = {
+    "no retries": ({}, "failed", ["failed", None]),
+    "none left": ({"retries_left": 0}, "failed", ["failed", "0"]),
+    "some left": ({"retries_left": 3}, "queued", ["queued", "2"]),
+    "after an interval": ({"retries_left": 2, "retry_intervals": "[10, 60]"}, "scheduled", ["scheduled", "1"]),
+    "intervals that are none": ({"retries_left": 2, "retry_intervals": "{"}, "queued", ["queued", "1"]),
+    "it has ended already": ({"status": "finished", "worker_name": WORKER}, "", ["finished", None]),
+}
+
+
+@in_one("name", ABANDONED)
+def test_an_abandoned_job_goes_where_rq_s_clean_up_takes_it(name: str, any_client: Redis) -> None:
+    more, place, left = ABANDONED[name]
+    plant_job(any_client, "a", **{"status": "started", **more})  # type: ignore[arg-type]
+    plant_started(any_client, "a", LATE)
+    answer = reap(any_client)
+    assert (answer.word, answer.values["moved"]) == ("moved", 1)
+    assert fields(any_client, "a", "status", "retries_left") == left
+    assert not any_client.exists(KEYS["started"], "rq:executions:a", f"rq:worker:{WORKER}:executions")
+    assert {p: any_client.zscore(KEYS[p], "a") for p in ("failed", "scheduled") if any_client.exists(KEYS[p])} == {
+        "failed": {"failed": NOW_S + YEAR_S}, "scheduled": {"scheduled": NOW_S + 10}
+    }.get(place, {})  # fmt: skip
+    assert queued(any_client) == (["a"] if place == "queued" else [])
+    if place == "failed":
+        [(_id, result)] = any_client.xrange("rq:results:a")
+        assert result == {b"type": b"2", b"worker_name": WORKER.encode(), b"exc_string": EXC_STRING}
+        assert min(any_client.ttl("rq:results:a"), any_client.ttl(job_key("a"))) > YEAR_S - 600
+
+
+def test_a_failure_that_is_kept_for_ever_or_not_at_all(any_client: Redis) -> None:
+    for ttl, score in ((-1, -1), (60, NOW_S + 60)):
+        any_client.flushall()
+        plant_job(any_client, "a", "started", failure_ttl=ttl)
+        plant_started(any_client, "a", LATE)
+        assert reap(any_client).word == "moved"
+        assert any_client.zscore(KEYS["failed"], "a") == score and (any_client.ttl(job_key("a")) == -1) == (ttl < 0)
+
+
+def test_who_waits_for_a_reaped_job_and_allows_failures_is_enqueued(any_client: Redis) -> None:
+    plant_job(any_client, "a", "started")
+    plant_started(any_client, "a", LATE)
+    for id, more, parents in (
+        ("allows", {"allow_dependency_failures": 1, "origin": "other"}, ("a",)),
+        ("needs success", {}, ("a",)),
+        ("waits on", {"allow_dependency_failures": 1}, ("a", "another")),
+    ):
+        plant_job(any_client, id, "deferred", **more)
+        any_client.zadd(f"rq:deferred:{more.get('origin', 'default')}", {id: NOW_S})
+        any_client.sadd(f"rq:job::{id}:dependencies", *parents)
+        any_client.sadd("rq:job:a:dependents", id)
+    plant_job(any_client, "another", "queued")
+    assert reap(any_client).word == "moved"
+    assert any_client.lrange("rq:queue:other", 0, -1) == [b"allows"] and not any_client.exists("rq:deferred:other")
+    assert any_client.smembers("rq:job:a:dependents") == {b"needs success", b"waits on"}
+    assert any_client.zcard(KEYS["deferred"]) == 2 and not any_client.exists(KEYS["queued"])
+
+
+def test_what_is_stuck_between_queue_and_start_goes_back_after_a_minute(any_client: Redis) -> None:
+    for id, status in (("one", "queued"), ("two", "queued"), ("ended", "finished")):
+        plant_job(any_client, id, status)
+    any_client.rpush(KEYS["intermediate"], "ended", "one", "ghost", "two")
+    waiting(any_client, "next")
+    seen = f"{KEYS['intermediate']}:first_seen:one"
+    first = reap(any_client)
+    assert (first.word, first.values["moved"], first.values["next_ms"]) == ("moved", 2, 60_000)
+    assert any_client.lrange(KEYS["intermediate"], 0, -1) == [b"one", b"two"] and any_client.ttl(seen) > 86_000
+    assert float(any_client.get(seen) or 0) == NOW_S
+    assert reap(any_client, now_ms=NOW + 60_000).word == "empty"
+    assert reap(any_client, now_ms=NOW + 60_001).values["ready"] == 2
+    assert queued(any_client) == ["one", "two", "next"] and not any_client.exists(KEYS["intermediate"], seen)
+
+
+def test_a_reaper_of_the_engine_brings_its_own_words_for_a_failure(any_client: Redis) -> None:
+    plant_job(any_client, "a", "started")
+    plant_started(any_client, "a", LATE)
+    engine = engine_on(any_client)
+    assert mover("reap", any_client, engine.layouts, lambda: [QUEUE])().moved == 1
+    job = engine.job(QUEUE, b"a")
+    assert job and job.place == "failed" and "AbandonedJobError: its worker died" in job.error
+
+
+# --- workers are told -----------------------------------------------------------------------------------------------
+
+
+def test_commands_reach_the_worker_that_runs_the_job(url: str, client: Redis) -> None:
+    plant_worker(client)
+    plant_job(client, 'odd"id', "started", worker_name="an older run's")
+    plant_started(client, 'odd"id', NOW_S + YEAR_S)
+    engine = engine_on(client)
+    with connect(url) as own:
+        ear = own.pubsub(ignore_subscribe_messages=True)
+        ear.subscribe(f"rq:pubsub:{WORKER}")
+        assert ear.get_message(timeout=10) is None  # the confirmation, which is passed over
+        assert act(engine, "cancel", 'odd"id') == ["asked"]
+        assert [one.word for one in engine.act("stop", QUEUE, (), {"worker": WORKER})] == ["asked"]
+        heard: list[Any] = []
+        while len(heard) < 2:
+            if message := ear.get_message(timeout=10):
+                heard.append(json.loads(message["data"]))
+    assert heard == [{"command": "stop-job", "job_id": 'odd"id'}, {"command": "shutdown"}]
+
+
+def test_an_operator_with_the_least_rights_may_do_every_verb(url: str, client: Redis) -> None:
+    layout = registry.make("rq")
+    rule = acl.line("operator", acl.rights("operator", [(layout, "default")]), user="operator")
+    assert "&rq:pubsub:*" in rule.split()
+    client.execute_command(*rule.replace(">PASSWORD", ">secret").split())
+    waiting(client, "a", "b")
+    plant_worker(client)
+    failed(client, "f")
+    plant_job(client, "s", "started")
+    plant_started(client, "s", NOW_S + YEAR_S)
+    plant_job(client, "late", "started", worker_name="dead")
+    plant_started(client, "late", 1, worker="dead")
+    with connect(url.replace("://", "://operator:secret@")) as own:
+        engine = engine_on(own)
+        for verb, ids in (("bump", "b"), ("kill", "a"), ("requeue", "f"), ("delete", "b"), ("requeue", "a")):
+            assert act(engine, verb, ids) == ["moved"], verb
+        assert act(engine, "cancel", "s") == ["unheard"]
+        assert [one.word for one in engine.act("stop", QUEUE, (), {"worker": WORKER})] == ["unheard"]
+        assert put(engine, {"func": "t.f"}, delay_ms=5)[0].word == "moved"
+        assert [engine.act(verb, QUEUE)[0].word for verb in ("pause", "resume")] == ["paused", "resumed"]
+        assert mover("reap", own, engine.layouts, lambda: [QUEUE])().moved == 1
+    client.acl_deluser("operator")
+
+
+def test_a_pause_reaches_all_queues_and_says_so(any_client: Redis) -> None:
+    engine = engine_on(any_client)
+    layout = engine.layouts["rq"]
+    assert "any queue of this RQ" in layout.effects["pause"] and "all queues" in layout.effects["resume"]
+    for verb, word, stays in (
+        ("pause", "paused", b"1"),
+        ("pause", "already", b"1"),
+        ("resume", "resumed", None),
+        ("resume", "already", None),
+    ):
+        assert [one.word for one in engine.act(verb, QUEUE)] == [word] and any_client.get("rq:suspended") == stays
+
+
+# --- new jobs ---------------------------------------------------------------------------------------------------------
+
+
+def put(engine: Engine, job: object, **row: object) -> list[Outcome]:
+    meta = {"meta": row.pop("meta")} if "meta" in row else {}
+    body = json.dumps({**job, **meta} if isinstance(job, dict) else job).encode()
+    return engine.ask(engine.layouts["rq"].put_ask("default", [{"body": body, **row}]))
+
+
+def test_a_new_job_has_what_its_body_says_and_what_its_row_says_before_it(any_client: Redis) -> None:
+    engine = engine_on(any_client)
+    full = {
+        "func": "tasks.add", "args": [1, "x"], "kwargs": {"c": None}, "timeout": "2m", "result_ttl": -1,
+        "failure_ttl": 60, "ttl": 500, "retry": 3, "retry_intervals": [1, 2], "description": "mine", "at_front": True,
+    }  # fmt: skip
+    waiting(any_client, "old")
+    assert [one.word for one in put(engine, full, id="a") + put(engine, full, id="a")] == ["moved", "exists"]
+    assert put(engine, {"func": "tasks.add", "args": [1]}, id="b", delay_ms=90_500, max_attempts=5)[0].word == "moved"
+    assert put(engine, full, id="c", ttr_ms=1500, keep_ms=7000)[0].word == "moved"
+    names = (
+        "timeout",
+        "result_ttl",
+        "failure_ttl",
+        "ttl",
+        "retries_left",
+        "retry_intervals",
+        "description",
+        "status",
+        "origin",
+    )
+    assert fields(any_client, "a", *names) == ["120", "-1", "60", "500", "3", "[1, 2]", "mine", "queued", "default"]
+    assert fields(any_client, "b", *names) == [
+        "180",
+        None,
+        None,
+        None,
+        "4",
+        None,
+        "tasks.add(1)",
+        "scheduled",
+        "default",
+    ]
+    assert fields(any_client, "c", *names[:2]) == ["2", "7"]
+    assert queued(any_client) == ["c", "a", "old"] and 400 < any_client.ttl(job_key("a")) <= 500
+    due_s = (any_client.zscore(KEYS["scheduled"], "b") or 0) - any_client.time()[0]
+    assert 80 < due_s <= 92 and any_client.smembers("rq:queues") == {b"rq:queue:default"}
+    job = engine.job(QUEUE, b"a")
+    assert job and job.call == "tasks.add(1, 'x', c=None)" and job.ttr_ms == 120_000 and not job.problem
+    [made] = put(engine, {"func": "tasks.add"})
+    assert made.word == "moved" and any_client.hexists(job_key(made.id), "created_at")
+    created = engine.job(QUEUE, made.id)
+    assert created and created.enqueued_ms and abs(created.enqueued_ms - any_client.time()[0] * 1000) < 600_000
+    [copy] = engine.act("enqueue", QUEUE, (), {"id": "copy", "body": job.body})
+    assert copy.word == "moved" and fields(any_client, "copy", "description") == ["tasks.add(1, 'x', c=None)"]
+
+
+REFUSED: Mapping[str, tuple[object, str]] = {
+    "a list": ([1], "names no function; a job is written as"),
+    "no function": ({"args": []}, "names no function"),
+    "a function without a module": ({"func": "add"}, 'with its module, as in "tasks.add"'),
+    "a command": ({"func": "os.system; rm"}, "with its module"),
+    "arguments that are no list": ({"func": "t.f", "args": {"a": 1}}, "args is a list"),
+    "names that are no object": ({"func": "t.f", "kwargs": []}, "kwargs is an object"),
+    "a word that is none": ({"func": "t.f", "queue": "x"}, 'has no "queue"; it has func, args'),
+    "a time that is none": ({"func": "t.f", "timeout": "soon"}, "timeout cannot be 'soon'"),
+    "a negative time": ({"func": "t.f", "ttl": -2}, "ttl cannot be negative"),
+    "retries that are no number": ({"func": "t.f", "retry": True}, "retry is how often"),
+    "intervals that are none": (
+        {"func": "t.f", "retry_intervals": [1.5]},
+        "retry_intervals is a list of whole seconds",
+    ),
+}
+
+
+@in_one("name", REFUSED)
+def test_a_job_that_no_worker_could_run_is_refused_in_a_sentence(name: str, any_client: Redis) -> None:
+    job, sentence = REFUSED[name]
+    with pytest.raises(UsageError) as refused:
+        put(engine_on(any_client), job)
+    assert sentence in str(refused.value) and not any_client.dbsize()
+
+
+def test_bodies_that_are_no_json_and_fields_that_rq_has_not_are_refused(any_client: Redis) -> None:
+    engine, layout = engine_on(any_client), registry.make("rq")
+    for body in (b"", b"tasks.add(1)", b"\xff", b"[" * 100_000):
+        with pytest.raises(UsageError, match="no JSON"):
+            layout.encoded(body)
+    with pytest.raises(UsageError, match="rq keeps no priority"):
+        put(engine, {"func": "t.f"}, priority=3)
+    [outcome] = put(engine, {"func": "t.f"}, id="no:colon")
+    assert outcome.word == "error" and "letters, digits, _ and -" in outcome.text and not any_client.dbsize()
+
+
+# --- undo -------------------------------------------------------------------------------------------------------------
+
+
+def verb_then_undo(engine: Engine, keeper: Keeper, folder: Path, verb: str, act: Callable[[], object]) -> list[str]:
+    act()
+    name = keeper.close(verb, "rq", "default")
+    assert name, verb
+    return [one.word for step in reverted(engine, folder / "undo", name) for one in step]
+
+
+def test_what_a_verb_did_is_undone_byte_for_byte(client: Redis, tmp_path: Path) -> None:
+    engine = engine_on(client)
+    engine.keeper = keeper = Keeper(tmp_path)
+    waiting(client, "a", "b", "c", "d", retries_left=2, group_id="g", data=data(b"\x00\xff"))
+    for id in ("f", "g"):
+        failed(client, id)
+        client.xadd(f"rq:results:{id}", {"type": 2, "exc_string": EXC_STRING}, id="1780000000000-5")
+        client.expire(f"rq:results:{id}", YEAR_S)
+    client.sadd("rq:group:g", "a", "b", "c", "d")
+    plant_job(client, "child", "deferred")
+    client.zadd(KEYS["deferred"], {"child": NOW_S})
+    client.sadd("rq:job::child:dependencies", "parent")
+    client.sadd("rq:job:parent:dependents", "child")
+    plant_job(client, "s", "scheduled")
+    client.zadd(KEYS["scheduled"], {"s": 4 * 10**9})
+    before = keyspace.dump(client)
+    for verb, ids, form in (
+        ("kill", ("b", "d", "child", "s"), {}),
+        ("delete", ("a", "c", "f", "child", "s"), {}),
+        ("requeue", ("f", "g"), {}),
+        ("promote", ("child", "s"), {}),
+        ("bump", ("d", "b"), {}),
+        ("reschedule", ("s",), {"delay_ms": 1000}),
+    ):
+        done = verb_then_undo(engine, keeper, tmp_path, verb, lambda: act(engine, verb, *ids, **form))  # noqa: B023
+        assert done == ["moved"] * len(ids), verb
+        assert not (found := keyspace.diff(before, keyspace.dump(client))), (verb, found)
+        assert words(engine.layouts["rq"], verb) == "z undoes it"
+    purge = lambda: list(engine.acts("purge", QUEUE, (), {"place": "failed", "limit": 10}))  # noqa: E731
+    assert verb_then_undo(engine, keeper, tmp_path, "purge", purge) == ["moved"] * 2
+    assert not keyspace.diff(before, keyspace.dump(client))
+    act(engine, "requeue", "f")
+    name = keeper.close("requeue", "rq", "default")
+    client.hset(job_key("f"), "status", "started")  # a worker has it by now
+    assert [one.word for step in reverted(engine, tmp_path / "undo", name) for one in step] == ["changed"]
+
+
+def test_bytes_that_are_no_record_are_refused(client: Redis) -> None:
+    good = packed(b"data", data(1)), packed(b"", b"", b"")
+    for record, rest in (
+        (b"5:abc", good[1]),
+        (packed(b"odd"), good[1]),
+        (good[0], packed(b"1")),
+        (good[0], packed(b"x", b"", b"")),
+    ):
+        call = SCRIPTS["restore"].call(KEYS, {"prefix": "rq"}, [("a", "failed", "1", record, rest, "")])
+        with pytest.raises(Exception, match=r"row 1: the (record|body) is not one; nothing was changed"):
+            scripts.run(client, call)
+    waiting(client, "a")
+    for known, then in ((line(client, b"a"), b"nothing"), (line(client, b"a"), packed(b"1"))):
+        call = SCRIPTS["revert"].call(KEYS, {"prefix": "rq"}, [("a", "queued", known, "failed", "1", then, "")])
+        with pytest.raises(Exception, match="row 1: the line is not one; nothing was changed"):
+            scripts.run(client, call)
+    assert queued(client) == ["a"]
+
+
+# --- the suite catches what it is there to catch ----------------------------------------------------------------------
+
+PUT = "queue_up(job[1], job[2], job[3])"
+LEAVE = "for place in pairs(leaves) do redis.call('ZREM', registries[place], job[1]) end"
+PLANTED = (
+    Planted("forgets to take it out of the list", "kill", "take_out(spots, 0) --", "--", 2),
+    Planted("only sets the status", "kill", "redis.call('ZADD', canceled", "redis.call('ZCOUNT', canceled, 0", 2),
+    Planted("leaves it in its registry", "requeue", LEAVE, "", 2),
+    Planted("takes before it puts", "promote", f"  {PUT}\n  {LEAVE}", f"  {LEAVE}\n  {PUT}", 2),
+    Planted("touches a key it does not declare", "bump", "local words, ids", "redis.call('SET', 'stray', 1)\n%s", 3),
+    Planted("has no guard", "delete", "for _, key in pairs(registries) do redis.call('ZCARD', key) end\n", "", 8),
+    Planted("moves what is not due", "dispatch", "string.format('%.3f', now_ms / 1000)", "'+inf'", 11),
+    Planted("takes back at once what is between", "reap", "now_s - since <= 60", "false", 11),
+    Planted("drains without freeing first", "requeue", "'ZREM', failed, ''", "'ZSCORE', failed, ''", 13),
+    Planted("changes a body", "revert", "'HSET', key, name,", "'HSET', key, 'data',", 5),
+)  # fmt: skip
+
+
+@in_one("fault", PLANTED, ids=str)
+def test_the_suite_catches_a_script_that(fault: Planted, client: Redis) -> None:
+    assert fault.is_caught(RQ, client)

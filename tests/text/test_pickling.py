@@ -1,0 +1,30 @@
+"""Plain values as pickles: what Python reads of them is what was written, and nothing but plain values is taken."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from rqtui.text import pickles
+from rqtui.text.pickling import pickled
+
+VALUES = (
+    None, True, False, 0, -1, 2**31 - 1, 2**31, -(2**31), -(2**31) - 1, 2**63, -(2**64), 10**700, 1.5, -0.0, 1e300,
+    "", "text", "äö €", "\ud800", "x" * 70_000, [], [1, "two", None], (), (1,), {}, {"a": [1, {"b": (2.5, True)}]},
+    ("tasks.add", None, (1, 2), {"c": 3}),
+)  # fmt: skip
+
+
+def test_python_and_we_read_what_was_written() -> None:
+    for value in VALUES:
+        read = pickle.loads(pickled(value))  # noqa: S301 (written here)
+        assert (read, type(read)) == (value, type(value))
+    assert pickles.is_one(pickled({"a": [1, (2,)]}))
+    assert pickles.shown(pickles.read(pickled(["x", 1]))) == "['x', 1]"
+
+
+def test_what_is_no_plain_value_is_refused() -> None:
+    for value in (b"bytes", object(), {1, 2}, [open], 1j):
+        with pytest.raises(ValueError, match="is no plain value"):
+            pickled(value)
