@@ -58,6 +58,8 @@ def migrate(
     total = migration.total()
     if not total:
         output.say(f"{from_ref} holds nothing that could be moved.")
+    elif note := migration.note():
+        output.say(note)
     if dry_run:
         with output.progress("looking", total) as bar:
             for looked_at in migration.look():

@@ -1,8 +1,8 @@
 """Drains a queue of another system: leases or parks its jobs so that nobody else gets them, and ends them there.
 
 Which way a queue has follows from the scripts of its layout: due jobs are leased where there are leases, parked
-where there is the verb `park`; jobs that are not due are copied first and then deleted. Used by
-`operations/migration.py` alone.
+where there is the verb `park`; jobs that are not due are copied first and then deleted, and so are those that are due
+where there is neither and a job is known by its id. Used by `operations/migration.py` alone.
 """
 
 from __future__ import annotations
@@ -42,14 +42,21 @@ class Copy:
 def ways(engine: Engine, source: Ref, target: Ref) -> list[Way]:
     """The ways in which jobs of this queue can be taken, by what its layout's scripts do."""
     layout = engine.layouts[source.layout]
+    waiting = [place for place in layout.places if is_open(place) and layout.can("delete", place.name)]
     if {"park", "forget"} <= layout.scripts.keys():
         return [Parked(engine, source, target)]
     if not {"reserve", "ack", "release"} <= layout.scripts.keys():
-        raise UsageError(f"jobs of {layout.name} cannot be taken safely: it has neither leases nor the verb park.")
+        if not (layout.finds_by_id and waiting):
+            raise UsageError(f"jobs of {layout.name} cannot be taken safely: it has neither leases nor the verb park.")
+        return [Deleted(engine, source, place) for place in waiting]
     is_fenced = any(column.name == "token" for column in layout.scripts["ack"].each)
     found: list[Way] = [Leased(engine, source) if is_fenced else Consumed(engine, source, target)]
-    waiting = [p for p in layout.places if p.state is State.SCHEDULED and layout.can("delete", p.name)]
-    return [*found, *(Waiting(engine, source, place) for place in waiting)]
+    return [*found, *(Waiting(engine, source, place) for place in waiting if place.state is State.SCHEDULED)]
+
+
+def is_open(place: Place) -> bool:
+    """Whether jobs of a place wait for a worker or for their time, and for nothing else."""
+    return place.state is State.READY or (place.state is State.SCHEDULED and not place.score.startswith("since"))
 
 
 class Way:
@@ -84,6 +91,10 @@ class Way:
         """The ids among those of a broken run's copies whose originals are still to be ended; asked after `begin`."""
         found = self.engine.ask_all([self.layout.job_ask(self.ref.queue, id, 0) for id in ids])
         return {id for id, job in zip(ids, found, strict=True) if job is not None and job.state is not State.DONE}
+
+    def ran(self, ids: Sequence[bytes]) -> set[bytes]:
+        """The ids among them whose originals a worker took before they were ended: their copies must not run."""
+        return set()
 
     def end(self, held: Sequence[Job]) -> None:
         """After the last batch; `held` are the skipped ones."""
@@ -153,6 +164,23 @@ class Waiting(Way):
         outcomes = self.engine.act("delete", self.ref, jobs, {}) if jobs else []
         self._left, self._moved = len(jobs), sum(outcome.moved for outcome in outcomes)
         return outcomes
+
+
+class Deleted(Waiting):
+    """The same where nothing is leased: an original that is found was not ended, and one that went on was taken."""
+
+    def keeps(self, ids: Sequence[bytes]) -> set[bytes]:
+        """Those that still wait."""
+        return {id for id, is_waiting in self._found(ids) if is_waiting}
+
+    def ran(self, ids: Sequence[bytes]) -> set[bytes]:
+        """Those that are elsewhere now."""
+        return {id for id, is_waiting in self._found(ids) if not is_waiting}
+
+    def _found(self, ids: Sequence[bytes]) -> list[tuple[bytes, bool]]:
+        found = self.engine.ask_all([self.layout.job_ask(self.ref.queue, id, 0) for id in ids])
+        pairs = zip(ids, found, strict=True)
+        return [(id, is_open(self.layout.place(job.place))) for id, job in pairs if job is not None]
 
 
 class Numbered(Way):

@@ -20,7 +20,7 @@ from rqtui.ids import ID_BYTES
 from rqtui.layout.foreign import side_key
 from rqtui.layout.layout import late_place
 from rqtui.model import Focus, Job, Outcome, Ref, State
-from rqtui.operations.drain import SET_ASIDE, Copy, Way, ways
+from rqtui.operations.drain import SET_ASIDE, Copy, Way, is_open, ways
 from rqtui.text.names import to_bytes
 
 HOLD_MS = 600_000  # a copy stays scheduled until its original is ended, or so long when a run breaks off in between
@@ -71,11 +71,12 @@ class Migration:
         self._ways = ways(engine, source, target)
         late = late_place(self._layout.places)
         self._open = {  # whose jobs are taken
-            *(place.name for place in self._layout.places if place.state in (State.SCHEDULED, State.READY)),
+            *(place.name for place in self._layout.places if is_open(place)),
             *([late.name] if late else []),
             SET_ASIDE,
         }
         self._held: dict[bytes, Job] = {}  # skipped, and kept from being taken again until the end
+        self._refused: dict[bytes, str] = {}  # why the source's system would not let it go
         side = to_bytes(side_key(source.queue, f"copies:{target}"))
         self._on_the_way = side  # a hash: copies that wait for the end of their originals, and when those were due
         self._is_announced = False
@@ -132,8 +133,22 @@ class Migration:
         for place in self._layout.places:
             if place.name in self._open and self.report.left.get(place.name):
                 page = self.engine.page(self.source, place.name, 0, LOOK_AT)
-                found = [Skipped(job.id, text) for job in page.jobs if (text := self._problem(job))]
+                found = [Skipped(job.id, text) for job in page.jobs if (text := self._stays(job))]
                 self.report.skipped += [one for one in found if one.id not in said]
+
+    def _stays(self, job: Job) -> str:
+        return self._problem(job) or self._refused.get(job.id, "")
+
+    def note(self) -> str:
+        """What a worker of the target cannot do with these jobs, in words; empty where there is no such thing."""
+        for place in self._layout.places:
+            if place.name in self._open - {SET_ASIDE}:
+                page = self.engine.page(self.source, place.name, 0, 1, 4096)
+                calls = [job.call for job in page.jobs if job.call]
+                if calls:
+                    called = f"such as {calls[0]:.60}: a {DEFAULT_SYSTEM} worker does not make it, its command is given"
+                    return f"jobs of {self.source} are calls, {called} the body, byte for byte."
+        return ""
 
     def _counts(self) -> dict[str, int]:
         """The jobs by place that are not done, and those on their way by the key they are in."""
@@ -164,6 +179,9 @@ class Migration:
         self._mark([copy for copy, _is_known in ours], now_ms)
         outcomes = [_said(one) for one in way.settle([copy.job for copy, _is_known in ours])]
         way.settled()
+        self._refused |= {
+            copy.id: one.text for (copy, _is_known), one in zip(ours, outcomes, strict=True) if not one.moved
+        }
         ended = [pair for pair, outcome in zip(ours, outcomes, strict=True) if outcome.moved]
         lost = [copy for (copy, _is_known), outcome in zip(ours, outcomes, strict=True) if not outcome.moved]
         self._let_go([copy for copy, _is_known in ended], now_ms)
@@ -204,7 +222,12 @@ class Migration:
     def _copied(self, copies: Sequence[Copy], now_ms: int) -> list[str]:
         """Puts the copies in one call, due no sooner than the hold ends; the target's words."""
         rows = [
-            {"id": copy.id, "body": copy.job.body, "due_ms": max(now_ms + HOLD_MS, copy.job.due_ms or 0)}
+            {
+                "id": copy.id,
+                "body": copy.job.body,
+                "due_ms": max(now_ms + HOLD_MS, copy.job.due_ms or 0),
+                **({"name": copy.job.name} if copy.job.name else {}),
+            }
             for copy in copies
         ]
         outcomes = self.engine.ask(self._goal.put_ask(self.target.queue, rows))
@@ -240,6 +263,8 @@ class Migration:
         with translated():
             held = self.engine.client.hgetall(self._on_the_way)
         kept = set().union(*(way.keeps(list(held)) for way in self._ways)) if held else set()
+        ran = set().union(*(way.ran(list(held)) for way in self._ways)) if held else set()
+        self._take_back([Copy(id, self._there_is(id)) for id in held if id in ran])
         ids = [id for id in held if id not in kept]
         asks = [self._goal.job_ask(self.target.queue, id, 0) for id in ids]
         found = [job for job in self.engine.ask_all(asks) if job and job.state is State.SCHEDULED and not job.attempts]
@@ -271,7 +296,10 @@ class Migration:
                 self.report.skipped.append(Skipped(copy.job.id, text))
 
     def _there(self, copy: Copy) -> Job:
-        return Job(copy.id, self.target.queue, self.target.layout, "scheduled", State.SCHEDULED, copy.id)
+        return self._there_is(copy.id)
+
+    def _there_is(self, id: bytes) -> Job:
+        return Job(id, self.target.queue, self.target.layout, "scheduled", State.SCHEDULED, id)
 
 
 def _said(outcome: Outcome) -> Outcome:
