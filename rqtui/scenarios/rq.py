@@ -161,7 +161,6 @@ class Shop(Stage):
             client.expire(original.worker_key(name), original.lease_s(TIMEOUT_S) - _KILLED_S)
         else:
             worker.fail(job, "", _trace(_BY_FUNCTION[json.loads(errand.body)[0]]), began_s)
-            client.delete(original.worker_key(name))
 
     def name(self, number: int) -> str:
         """What a worker is called there."""

@@ -85,7 +85,7 @@ def test_an_environment_that_cannot_be_made_skips_its_tests_with_the_reason(
     python.chmod(0o755)
     monkeypatch.setattr("sys.executable", str(python))
     for root, reason in (
-        (tmp_path, "RQ 3.0.0 can be made: no ensurepip here"),
+        (tmp_path, "RQ 3.0.0 .*: no ensurepip here"),
         (python, "Not a directory|File exists"),
     ):
         monkeypatch.setenv(VARIABLE, str(root))
