@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from redis import Redis
+from shell import shell
 from soaking import descendants, is_alive
 from waiting import wait_until
 
@@ -39,7 +40,9 @@ class Worker:
         self.name, self.process, self.log = name, process, log
 
     def kill(self) -> None:
-        """−9, to it and to all that it has started."""
+        """−9, to it and to all that it has started; again is no harm."""
+        if self.process.poll() is not None:
+            return
         self.process.send_signal(signal.SIGSTOP)  # so that it notices no horse that dies
         family = descendants(self.process.pid)
         for pid in (self.process.pid, *family):
@@ -79,7 +82,7 @@ class Stock:
         return self
 
     def __exit__(self, *_exc: object) -> None:
-        self._started.close()
+        self._started.close()  # the workers
         self._driver.kill()
         self._driver.communicate()
         self.client.close()
@@ -101,24 +104,40 @@ class Stock:
         return subprocess.run(command, env=self._environ, capture_output=True, text=True, check=True).stdout
 
     def start(self, *queues: str, name: str = "", options: tuple[str, ...] = ()) -> Worker:
-        """A worker, at work; it ends with the test."""
-        return self._started.enter_context(self.worker(*queues, name=name, options=options))
+        """A worker, at work; it is killed when the test ends."""
+        made = self._begin(queues or ("default",), name, options)
+        self._started.callback(made.kill)
+        return made
 
     @contextmanager
     def worker(self, *queues: str, name: str = "", options: tuple[str, ...] = ()) -> Iterator[Worker]:
-        """The same until the end of the block."""
+        """A worker, at work; at the end of the block it is told to finish, and has gone."""
+        made = self.start(*queues, name=name, options=options)
+        yield made
+        made.process.terminate()
+        made.process.wait(SLOW_S)
+
+    def rqtui(self, *words: str, code: int = 0) -> Any:
+        """The JSON document that `rqtui WORDS… --json` prints, with no other option; it ends with `code`."""
+        ran = shell(self.url, *words, "--json")
+        assert ran.code == code, (words, ran.code, ran.out, ran.err)
+        return ran.json
+
+    def act(self, verb: str, *words: str, code: int = 0, queue: str = "rq:default") -> dict[str, str]:
+        """What `rqtui act VERB QUEUE WORDS…` answers for each job."""
+        found = self.rqtui("act", verb, queue, *words, "--yes", code=code)
+        return {result["id"]: result["word"] for result in found["results"]}
+
+    def _begin(self, queues: tuple[str, ...], name: str, options: tuple[str, ...]) -> Worker:
         self._number += 1
         name = name or f"stock-{self._number}"
         log = self._logs / f"{name}.log"
-        command = [str(self._bin / "rq"), "worker", "-u", self.url, "--name", name, *options, *(queues or ("default",))]
+        command = [str(self._bin / "rq"), "worker", "-u", self.url, "--name", name, *options, *queues]
         with log.open("wb") as file:
             process = subprocess.Popen(command, env=self._environ, stdout=file, stderr=file, start_new_session=True)
         made = Worker(name, process, log)
-        try:
-            wait_until(lambda: self._is_there(made), SLOW_S, f"worker {name} is at work")
-            yield made
-        finally:
-            made.kill() if process.poll() is None else None
+        wait_until(lambda: self._is_there(made), SLOW_S, f"worker {name} is at work")
+        return made
 
     def _is_there(self, worker: Worker) -> bool:
         assert worker.process.poll() is None, worker.said

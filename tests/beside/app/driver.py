@@ -19,6 +19,11 @@ from rq.suspension import is_suspended, resume, suspend
 PLACES = ("scheduled", "deferred", "started", "finished", "failed", "canceled")
 
 
+def _status(job):
+    found = job.get_status(refresh=False)  # of the hash that was fetched: it may be gone by now
+    return str(getattr(found, "value", found))
+
+
 class Driver:
     """Each method is a command."""
 
@@ -38,10 +43,16 @@ class Driver:
             return made.enqueue(func, args=args, kwargs=kwargs or {}, job_id=id, **options).id
         return made.enqueue_in(timedelta(seconds=in_s), func, args=args, kwargs=kwargs or {}, job_id=id, **options).id
 
-    def many(self, queue, func, rows):
-        """`Queue.enqueue_many` of rows [id, arguments]."""
+    def limited(self, queue, func, args, id, key):
+        """`Queue.enqueue` with a rate limit of one at a time, which RQ has from 3.0 on."""
+        from rq import RateLimit
+
+        Queue(queue, connection=self.client).enqueue(func, args=args, job_id=id, rate_limit=RateLimit(key, 1))
+
+    def many(self, queue, rows):
+        """`Queue.enqueue_many` of rows [id, function, arguments]."""
         made = Queue(queue, connection=self.client)
-        made.enqueue_many([Queue.prepare_data(func, args=tuple(args), job_id=id) for id, args in rows])
+        made.enqueue_many([Queue.prepare_data(func, args=tuple(args), job_id=id) for id, func, args in rows])
 
     def later(self, queue, func, rows, in_s):
         """`Queue.enqueue_in` of rows [id, arguments]."""
@@ -56,7 +67,7 @@ class Driver:
             return None
         result = job.latest_result()
         return {
-            "status": str(getattr(job.get_status(), "value", job.get_status())),
+            "status": _status(job),
             "origin": job.origin,
             "function": job.func_name,
             "args": list(job.args),
@@ -70,7 +81,7 @@ class Driver:
     def statuses(self, ids):
         """Of many jobs, None for those that are gone."""
         jobs = Job.fetch_many(ids, connection=self.client)
-        return [str(getattr(job.get_status(), "value", job.get_status())) if job else None for job in jobs]
+        return [_status(job) if job else None for job in jobs]
 
     def counts(self, queue):
         """How many stand where, without RQ's clean-up."""

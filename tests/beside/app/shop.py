@@ -31,6 +31,14 @@ def confirm(order):
     return order
 
 
+def flaky(order):
+    """Fails the first time that this job is run."""
+    job = _note()
+    if job.connection.incr(f"beside:times:{job.id}") == 1:
+        raise ConnectionError(f"order {order}: connection reset by peer")
+    return order
+
+
 def hold(key, seconds=60):
     """Runs until `key` is there."""
     job, deadline = _note(), time.monotonic() + seconds
