@@ -160,7 +160,7 @@ class Shop(Stage):
             worker.begin(job)
             client.expire(original.worker_key(name), original.lease_s(TIMEOUT_S) - _KILLED_S)
         else:
-            worker.fail(job, "", _trace(_BY_FUNCTION[json.loads(errand.body)[0]]), began_s)
+            worker.fail(job, "", trace(_BY_FUNCTION[json.loads(errand.body)[0]]), began_s)
 
     def name(self, number: int) -> str:
         """What a worker is called there."""
@@ -182,7 +182,7 @@ class Shop(Stage):
                 raise Failed(_OVERSLEPT.format("{}", TIMEOUT_S))
             cause = _BY_FUNCTION.get(job.function)
             if cause and not self.is_fixed and self.roll(id, f"fails {attempt}") < cause.share:
-                raise Failed(_trace(cause))
+                raise Failed(trace(cause))
 
         worker = original.Worker(actor.client, self.queue, actor.name, run, actor.pause, host="web", trace=str)
 
@@ -258,7 +258,8 @@ def _errand(rng: Random, at_ms: int, delay_ms: int = 0, verb: str = "put", funct
     return Errand(at_ms, id, json.dumps([chosen, args, kwargs]).encode(), delay_ms, verb)
 
 
-def _trace(cause: Cause) -> str:
+def trace(cause: Cause) -> str:
+    """The traceback that a worker of the shop records."""
     function = cause.function.rpartition(".")[2]
     return _TRACE.format(file=cause.file, line=cause.line, function=function, code=cause.code, error=cause.error)
 

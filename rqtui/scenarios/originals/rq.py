@@ -335,7 +335,7 @@ class Worker:
             _retry(pipe, job, now_s)
         else:
             _give_up(pipe, job, now_s)
-            self._record(pipe, job, _FAILED, FAILURE_S, execution, began_s, exc_string=_packed(error))
+            self._record(pipe, job, _FAILED, FAILURE_S, execution, began_s, exc_string=packed(error))
         pipe.execute()
         return "retried" if job.retries_left > 0 else "failed"
 
@@ -358,7 +358,8 @@ class Worker:
         pipe.expire(f"rq:results:{job.id}", ttl_s)
 
 
-def _packed(error: str) -> str:
+def packed(error: str) -> str:
+    """A traceback as it stands in a result."""
     return b64encode(zlib.compress(error.encode())).decode()
 
 
@@ -410,7 +411,7 @@ def _abandon(client: Any, job: Job, now_s: float) -> None:
         _retry(pipe, job, now_s)
     else:
         _give_up(pipe, job, now_s)
-        error = _packed(_ABANDONED.format(datetime.fromtimestamp(now_s, UTC)))
+        error = packed(_ABANDONED.format(datetime.fromtimestamp(now_s, UTC)))
         pipe.xadd(f"rq:results:{job.id}", {"type": _FAILED, "worker_name": "", "exc_string": error}, maxlen=10)
     pipe.execute()
 
