@@ -33,13 +33,14 @@ def is_said(stock: Stock, kind: str) -> bool:
 
 
 def mend(stock: Stock, finding: dict[str, Any], command: str) -> None:
-    """Runs the command, which has to stand in the remedy of the finding; dangerous verbs are said yes to."""
+    """Runs the command, which has to stand in the remedy of the finding; verbs are said yes to, loops go round once."""
     assert command in finding["remedy"], finding["remedy"]
     program, *words = shlex.split(command)
     if program == "redis-cli":
         stock.client.execute_command(*words)
         return
-    ran = shell(stock.url, *words, *(["--yes"] if words[0] == "act" else []))
+    more = {"act": ["--yes"], "reap": ["--once"], "dispatch": ["--once"]}
+    ran = shell(stock.url, *words, *(word for word in more[words[0]] if word not in words))
     assert ran.code == 0, (command, ran.out, ran.err)
 
 
@@ -57,7 +58,7 @@ def test_abandoned_and_a_worker_that_is_gone_after_kill_9(stock: Stock, client: 
     assert set(gone["keys"]) <= {"rq:workers:default"}
     assert abandoned["jobs"] == 2 or "2" in abandoned["text"]
     assert {"again", "once"} & set(abandoned["ids"])
-    mend(stock, abandoned, "rqtui reap rq:default --once")
+    mend(stock, abandoned, "rqtui reap rq:default")
     assert not is_said(stock, "abandoned")
     assert stock.do("statuses", ids=["again", "once"]) == ["queued", "failed"]
     assert "AbandonedJobError" in stock.do("job", id="once")["error"]
@@ -81,7 +82,7 @@ def test_no_scheduler_where_delayed_jobs_and_retries_wait_for_ever(stock: Stock,
     wait_until(lambda: all(late_s < 0 for late_s in stock.do("due", queue="default").values()), what="they are due")
     finding = found(stock, "no-scheduler")
     assert finding["severity"] == "critical"
-    mend(stock, finding, "rqtui act promote rq:default --place scheduled --all --limit 2")
+    mend(stock, finding, "rqtui dispatch rq:default")
     for id in ("reminder", "another"):
         stock.until(id, "finished")
     assert not is_said(stock, "no-scheduler")
@@ -131,12 +132,12 @@ def test_stale_in_between_when_a_worker_is_killed_before_it_begins(stock: Stock,
     aged(client, "default", DAY_S)
     finding = found(stock, "stale-intermediate")
     assert finding["ids"] == ["stuck"]
-    mend(stock, finding, "rqtui reap rq:default --once")
+    mend(stock, finding, "rqtui reap rq:default")
     first_seen = "rq:queue:default:intermediate:first_seen:stuck"
     if client.exists(first_seen):  # it is noted at the first look, as RQ notes it, and taken out a minute later
         assert found(stock, "stale-intermediate")["ids"] == ["stuck"]
         client.set(first_seen, time.time() - 61, ex=DAY_S)
-        mend(stock, finding, "rqtui reap rq:default --once")
+        mend(stock, finding, "rqtui reap rq:default")
     assert not is_said(stock, "stale-intermediate")
     assert stock.do("ids", queue="default", place="queued") == ["stuck"]
     stock.start(name="second")
@@ -157,7 +158,7 @@ def test_an_id_that_stock_leaves_in_between_after_its_job_has_expired(stock: Sto
     assert client.lrange("rq:queue:default:intermediate", 0, -1) == [b"brief"]
     finding = found(stock, "ghost")
     assert (finding["ids"], finding["keys"][:1]) == (["brief"], ["rq:queue:default:intermediate"])
-    mend(stock, finding, "rqtui act delete rq:default brief")
+    mend(stock, finding, "rqtui reap rq:default")
     assert client.llen("rq:queue:default:intermediate") == 0
     assert not is_said(stock, "ghost")
 
