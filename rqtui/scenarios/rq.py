@@ -92,7 +92,6 @@ class Shop(Stage):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self.is_fixed = False
         self._schedules = False
         self.presses = {"fix": self._fix, "scheduler": self._toggle_scheduler}
 
@@ -149,16 +148,18 @@ class Shop(Stage):
         is_held = errand.verb == "held"
         name = _KILLED if is_held else f"web-{1 + int(4 * self.roll(errand.job))}"
         worker = original.Worker(client, self.queue, name, clock=clock, host="web")
+        fields: dict[str, Any] = {"timeout": TIMEOUT_S, "enqueued_at": original.instant(began_s)}
+        if is_held:
+            fields["retries_left"] = 1
         pipe = client.pipeline(transaction=True)
-        original.Queue(client, self.queue, clock).save(
-            pipe, "queued", *words, timeout=TIMEOUT_S, enqueued_at=original.instant(began_s)
-        )
+        original.Queue(client, self.queue, clock).save(pipe, "queued", *words, **fields)
         pipe.execute()
         job = original.Job(words[0], "", TIMEOUT_S, 0, (), self.queue)
         if is_held:
             worker.register()
-            worker.begin(job)
-            client.expire(original.worker_key(name), original.lease_s(TIMEOUT_S) - _KILLED_S)
+            execution = worker.begin(job)
+            for key in (original.worker_key(name), f"rq:execution:{job.id}:{execution}"):
+                client.expire(key, original.lease_s(TIMEOUT_S) - _KILLED_S)
         else:
             worker.fail(job, "", trace(_BY_FUNCTION[json.loads(errand.body)[0]]), began_s)
 
@@ -278,13 +279,14 @@ RQ = ForeignScenario(
         SCHEDULER,
         FIX,
     ),
+    loops=False,
     acts=((0.25, "kill"), (0.35, "stall"), (0.5, "add"), (0.5, "burst"), (0.6, "scheduler"), (0.7, "fix")),
     tries=(
         ("e", "the errors by cause: three since the deploy, each with its line of its file"),
         ("_ e R", "deploy the fix, then requeue what failed of one cause: the workers run it again"),
-        ("1 P", "what is due in scheduled stands there for ever: promote it, or start a scheduler with 0"),
-        ("8", "kill a worker: its job stays in started until its lease is over and somebody cleans up"),
-        ("w", "the workers: web-9 is gone; what it held is late after a quarter of a minute, and can be reaped"),
+        ("1 ,", "what is due in scheduled stands there: nobody schedules; , lets rqtui do it, 0 starts a scheduler"),
+        ("w .", "web-9 is gone; what it held is late after a quarter of a minute: . lets rqtui queue it again"),
+        ("8", "kill a worker: its job stays in started until its lease of 70 s is over and somebody cleans up"),
     ),
     watch=(
         "failed, with its three causes, which empties after the fix",

@@ -49,8 +49,8 @@ def test_rqtui_shows_what_stock_tools_show(stock: Stock) -> None:
     assert "default" in info
     assert ", 1 executing, 1 finished, 2 failed" in info
     [worker] = stock.do("workers")
-    [seen] = stock.rqtui("workers")["workers"]
-    assert (seen["name"], seen["queues"]) == (worker["name"], worker["queues"])
+    [seen] = stock.rqtui("workers")
+    assert (seen["worker"], seen["queues"]) == (worker["name"], worker["queues"])
     failed = stock.rqtui("show", "rq:default", "bad-1")
     assert failed["error"] == stock.do("job", id="bad-1")["error"]
     done = {fact["name"]: fact["value"] for fact in stock.rqtui("show", "rq:default", "done")["facts"]}
@@ -141,10 +141,10 @@ def test_rqtui_cancels_a_job_that_runs_stops_a_worker_and_suspends_all(stock: St
     stock.do("enqueue", queue="default", func="shop.add", args=[1, 2], id="after")
     stock.until("after", "finished")
 
-    stock.rqtui("act", "stop", "rq:default", "--set", f"worker={worker.name}", "--yes")
+    stock.rqtui("act", "stop", "rq:default", worker.name, "--yes")
     wait_until(lambda: worker.process.poll() is not None, SLOW_S, "the worker has ended")
     assert stock.do("workers") == []
-    assert stock.rqtui("workers")["workers"] == []
+    assert stock.rqtui("workers") == []
 
 
 def test_what_is_due_is_dispatched_where_no_scheduler_is_and_left_to_one_where_it_is(
