@@ -20,7 +20,14 @@ from rqtui.tui.app import Cockpit
 from rqtui.tui.widgets import chrome
 
 FOREIGN = {name: story for name, story in SCENARIOS.items() if isinstance(story, ForeignScenario)}
-SAYS = {"delays": "original", "onboarding": "deleted", "timeouts": "pass", "consumers": "pass", "latecomer": "lost"}
+SAYS = {
+    "delays": "original",
+    "onboarding": "deleted",
+    "timeouts": "pass",
+    "consumers": "pass",
+    "latecomer": "lost",
+    "rq": "--with-scheduler",
+}
 
 
 @asynccontextmanager
