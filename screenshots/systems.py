@@ -106,13 +106,19 @@ def plant_safe_pop(client: Any, rng: random.Random) -> None:
         client.lpush("crawl", f"{id}|{handed_out}" if handed_out else id)
 
 
-_CALLS: tuple[tuple[str, tuple[object, ...], dict[str, object]], ...] = (
-    ("shop.orders.confirm", (98_112,), {}),
-    ("shop.invoices.render", (98_104,), {"cents": 4_990}),
-    ("shop.images.resize", ("s3://photos/9f2c61.jpg",), {"width": 640}),
-    ("shop.mails.send", ("ada@example.org", "order_sent"), {"order": 98_101}),
-    ("shop.mails.remind", ("zoe@example.org",), {"order": 97_340}),
-)
+_PEOPLE = ("ada", "zoe", "jose", "hanako", "olga", "neha", "ngoc", "sam")
+
+
+def _calls(n: int) -> tuple[tuple[str, tuple[object, ...], dict[str, object]], ...]:
+    """The calls of a shop, with the figures of job number `n`."""
+    to, order = f"{_PEOPLE[n % 8]}@example.org", 98_000 + 7 * n
+    return (
+        ("shop.orders.confirm", (order,), {}),
+        ("shop.invoices.render", (order,), {"cents": 990 + 173 * n % 9_000}),
+        ("shop.images.resize", (f"s3://photos/{7919 * (n + 50) % 16**6:06x}.jpg",), {"width": (96, 640, 1600)[n % 3]}),
+        ("shop.mails.send", (to, "order_sent"), {"order": order}),
+        ("shop.mails.remind", (to,), {"order": order}),
+    )
 
 
 def plant_rq(client: Any, rng: random.Random) -> None:
@@ -121,7 +127,7 @@ def plant_rq(client: Any, rng: random.Random) -> None:
 
     def save(status: str, ago_s: float, call: int | None = None, **fields: object) -> str:
         number, id = next(made)
-        function, args, kwargs = _CALLS[number % 4 if call is None else call]
+        function, args, kwargs = _calls(number)[number % 4 if call is None else call]
         queue, at_s = rq.Queue(client, "default", lambda: S - ago_s), rq.instant(S - ago_s)
         data, words = rq.encoded(function, *args, **kwargs), rq.described(function, *args, **kwargs)
         queue.save(client, status, id, data, words, enqueued_at=at_s, **fields)
@@ -139,7 +145,7 @@ def plant_rq(client: Any, rng: random.Random) -> None:
         client.zadd("rq:finished:default", {id: ended_s + rq.RESULT_S})
     for n in range(48):
         ended_s, cause = S - 11 - 17 * n, shop.CAUSES[(0, 0, 1, 0, 2, 1)[n % 6]]
-        call = next(at for at, (function, *_) in enumerate(_CALLS) if function == cause.function)
+        call = next(at for at, (function, *_) in enumerate(_calls(n)) if function == cause.function)
         times = {
             "started_at": rq.instant(ended_s - 1),
             "ended_at": rq.instant(ended_s),
