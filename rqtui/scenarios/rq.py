@@ -18,7 +18,7 @@ from uuid import UUID, uuid4
 from rqtui.scenarios.actors import Actor, Turn
 from rqtui.scenarios.originals import rq as original
 from rqtui.scenarios.pace import IDLE_S
-from rqtui.scenarios.scenario import CONTROLS, FIX, Control
+from rqtui.scenarios.scenario import CONTROLS, FIX, Control, beside_places
 from rqtui.scenarios.stage import Errand, ForeignScenario, Stage, places_of
 
 QUEUE = "default"
@@ -274,10 +274,12 @@ RQ = ForeignScenario(
     layout="rq",
     queue=QUEUE,
     stage=Shop,
-    controls=(
-        *(STALL if control.name == "stall" else control for control in CONTROLS if control.name != "poison"),
-        SCHEDULER,
-        FIX,
+    controls=beside_places(
+        (
+            *(STALL if control.name == "stall" else control for control in CONTROLS if control.name != "poison"),
+            SCHEDULER,
+            FIX,
+        )
     ),
     loops=False,
     acts=((0.25, "kill"), (0.35, "stall"), (0.5, "add"), (0.5, "burst"), (0.6, "scheduler"), (0.7, "fix")),
@@ -286,7 +288,7 @@ RQ = ForeignScenario(
         ("_ e R", "deploy the fix, then requeue what failed of one cause: the workers run it again"),
         ("1 ,", "what is due in scheduled stands there: nobody schedules; , lets rqtui do it, 0 starts a scheduler"),
         ("w .", "web-9 is gone; what it held is late after a quarter of a minute: . lets rqtui queue it again"),
-        ("8", "kill a worker: its job stays in started until its lease of 70 s is over and somebody cleans up"),
+        ("$", "kill a worker: its job stays in started until its lease of 70 s is over and somebody cleans up"),
     ),
     watch=(
         "failed, with its three causes, which empties after the fix",

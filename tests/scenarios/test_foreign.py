@@ -422,10 +422,11 @@ def test_rq_leaves_what_a_killed_worker_held_and_what_is_due_until_somebody_come
             run.press("kill")
         actor.join()
         [member] = [each for each in client.zrange("rq:wip:default", 0, -1) if each.startswith(actor.holds)]
-        assert _move("reap", client, run).moved == 0  # its lease is not over
+        _move("reap", client, run)
+        assert client.zscore("rq:wip:default", member) is not None, "its lease is not over"
         client.zadd("rq:wip:default", {member: 1_700_000_000})
         client.delete(f"rq:worker:{actor.name}", f"rq:execution:{member.decode()}")
-        assert _move("reap", client, run).moved == 1
+        assert _move("reap", client, run).moved >= 1
         assert client.zscore("rq:wip:default", member) is None
 
         wait_until(lambda: client.zcount("rq:scheduled:default", 0, time.time()) >= 24, 10, "reminders are overdue")
