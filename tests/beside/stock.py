@@ -51,10 +51,10 @@ class Worker:
         self.process.wait()
         wait_until(lambda: not any(is_alive(pid) for pid in family), what="its children are gone")
 
-    def kill_alone(self) -> None:
-        """−9, to it but not to its work horse."""
-        self.process.kill()
-        self.process.wait()
+    def stop(self) -> None:
+        """It hangs from now on, and all that it has started."""
+        for pid in (self.process.pid, *descendants(self.process.pid)):
+            os.kill(pid, signal.SIGSTOP)
 
     @property
     def said(self) -> str:
@@ -102,6 +102,16 @@ class Stock:
         """What `rq WORDS…` prints."""
         command = [str(self._bin / "rq"), *words, "-u", self.url]
         return subprocess.run(command, env=self._environ, capture_output=True, text=True, check=True).stdout
+
+    def cron(self) -> Worker:
+        """`rq cron` with the application's schedule; it is killed when the test ends."""
+        log = self._logs / "cron.log"
+        command = [str(self._bin / "rq"), "cron", "-u", self.url, str(APP / "night.py")]
+        with log.open("wb") as file:
+            process = subprocess.Popen(command, env=self._environ, stdout=file, stderr=file, start_new_session=True)
+        made = Worker("cron", process, log)
+        self._started.callback(made.kill)
+        return made
 
     def start(self, *queues: str, name: str = "", options: tuple[str, ...] = ()) -> Worker:
         """A worker, at work; it is killed when the test ends."""

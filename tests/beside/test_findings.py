@@ -146,7 +146,7 @@ def test_stale_in_between_when_a_worker_is_killed_before_it_begins(stock: Stock,
 
 
 def _is_blocked(client: Redis) -> bool:
-    return any(each["cmd"].lower() in ("blmove", "brpoplpush") for each in client.client_list())
+    return any(each["cmd"].lower() in ("blmove", "blpop") for each in client.client_list())
 
 
 def test_an_id_that_stock_leaves_in_between_after_its_job_has_expired(stock: Stock, client: Redis) -> None:
@@ -161,6 +161,59 @@ def test_an_id_that_stock_leaves_in_between_after_its_job_has_expired(stock: Sto
     mend(stock, finding, "rqtui reap rq:default")
     assert client.llen("rq:queue:default:intermediate") == 0
     assert not is_said(stock, "ghost")
+
+
+def test_a_scheduler_that_hangs_keeps_its_lock_and_is_told(stock: Stock, client: Redis) -> None:
+    hanging = stock.start(name="hanging", options=("--with-scheduler",))
+    wait_until(lambda: client.exists("rq:scheduler-lock:default"), SLOW_S, "it is the scheduler")
+    hanging.stop()
+    stock.do("enqueue", queue="default", func="shop.add", args=[1, 2], id="reminder", in_s=0)
+    client.zadd("rq:scheduled:default", {"reminder": int(time.time()) - 300})
+    assert not is_said(stock, "no-scheduler")
+    finding = found(stock, "scheduler-behind")
+    hanging.kill()
+    client.delete("rq:scheduler-lock:default")  # after 61 s
+    mend(stock, finding, "rqtui dispatch rq:default")
+    assert not is_said(stock, "scheduler-behind")
+    stock.start()
+    stock.until("reminder", "finished")
+    assert len(stock.runs()["reminder"]) == 1
+
+
+def test_a_worker_of_two_queues_that_is_killed_with_a_job_in_hand_loses_it_and_rqtui_says_so(
+    stock: Stock, client: Redis
+) -> None:
+    worker = stock.start("default", "low")
+    wait_until(lambda: _is_blocked(client), SLOW_S, "it waits for a job")
+    worker.process.send_signal(signal.SIGSTOP)
+    stock.do("enqueue", queue="default", func="shop.add", args=[1, 2], id="lost")
+    worker.kill()
+    assert not any(stock.do("counts", queue="default").values())
+    ran = shell(stock.url, "show", "rq:default", "lost")
+    assert "it stands in no place of the queue: no worker will find it" in " ".join(ran.out.split())
+    assert stock.act("delete", "lost", code=1) == {"lost": "taken"}
+    assert stock.act("delete", "lost", "--force") == {"lost": "moved"}
+    assert stock.do("job", id="lost") is None
+
+
+def test_schedules_of_stock_cron_and_a_cron_that_is_gone(stock: Stock, client: Redis) -> None:
+    cron = stock.cron()
+    shown = wait_until(lambda: stock.rqtui("schedules"), SLOW_S, "rqtui shows the schedule", 0.1)
+    if stock.version.startswith("3."):
+        wait_until(lambda: len(stock.rqtui("schedules")) == 2, SLOW_S, "both of its jobs", 0.1)
+        by_call = {each["call"]: each for each in stock.rqtui("schedules")}
+        assert set(by_call) == {"shop.add(1, 2)", "shop.add(3, 4)"}
+        night = by_call["shop.add(1, 2)"]
+        assert (night["queue"], night["layout"], night["pattern"]) == ("default", "rq", "0 3 * * *")
+        assert night["next_at_ms"] > time.time() * 1000
+        assert "3600" in by_call["shop.add(3, 4)"]["pattern"] or "1h" in by_call["shop.add(3, 4)"]["pattern"]
+        assert not night["problem"]
+    else:
+        assert ["from 3.0 on" in each["problem"] for each in shown] == [True]  # it is there, and does not say for what
+    cron.kill()
+    for key in [*client.scan_iter("rq:cron_scheduler:*")]:
+        client.expire(key, 0)  # two minutes later
+    assert all(each["problem"] for each in stock.rqtui("schedules"))
 
 
 COPIES = """
