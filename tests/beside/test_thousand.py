@@ -10,13 +10,14 @@ from itertools import chain
 from random import Random
 
 import pytest
-from beside.stock import SLOW_S, Stock
+from beside.stock import RAN, SLOW_S, Stock
 from redis import Redis
 from shell import shell
 from waiting import wait_until
 
 pytestmark = pytest.mark.beside
 HOUR_S, TOGETHER = 3600, 5
+BESIDE = 600  # runs, over which rqtui's verbs are spread
 SIZES = {
     "plain": 398,
     "flaky": 200,
@@ -119,11 +120,12 @@ def test_a_thousand_jobs_are_each_accounted_for(stock: Stock, client: Redis) -> 
     stock.until_ran(first)
     workers = [killed, *(stock.start(name=f"w{n}") for n in range(3))]
     acts = of.acts()
-    for act in acts[: len(acts) // 2]:
+    for at, act in enumerate(acts):
+        ran = at * BESIDE // len(acts)
+        wait_until(lambda ran=ran: client.llen(RAN) >= ran, SLOW_S, "the workers work", 0.01)
         act()
-    killed.kill()  # it was the only scheduler, too
-    for act in acts[len(acts) // 2 :]:
-        act()
+        if at == len(acts) // 2:
+            killed.kill()  # it was the only scheduler, too
     _its_time_is_over(client, killed.name)
     wait_until(lambda: _reap(stock), SLOW_S, "what the dead worker held is reaped", 0.1)
     client.set("go", 1)
