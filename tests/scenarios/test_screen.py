@@ -49,7 +49,7 @@ async def test_each_demo_opens_on_its_board_and_its_keys_say_what_they_do(name: 
     async with demo_of(name, url) as (it, run):
         await it.until(lambda: run.status().finished > 0, "its workers work")
         for place in run.stage.layout.places:
-            assert place.name in it.text()
+            assert place.name[:9] in it.text()  # of a long name the beginning
         await it.press(next(control.key for control in run.controls if control.name == "kill"))
         await it.until_shown("died")
         await it.press("0")
