@@ -87,7 +87,8 @@ def matrix(session: nox.Session) -> None:
 @nox.session
 def beside(session: nox.Session) -> None:
     """Beside the original systems' own programs (RQ 2.6 and 3.0), in environments that are kept between runs."""
-    session.run("pytest", "-q", "-n", "auto", "-m", "beside", "tests/beside", *session.posargs)
+    # The first tests wait for the environments.
+    session.run("pytest", "-q", "-n", "auto", "--timeout", "300", "-m", "beside", "tests/beside", *session.posargs)
 
 
 @nox.session

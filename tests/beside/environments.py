@@ -23,7 +23,7 @@ VARIABLE = "RQTUI_BESIDE"
 _WITH_RQ = ("click==8.5.1", "croniter==7.0.0", "python-dateutil==4.0.0", "redis==8.1.0", "tzdata==2026.6")
 PINS = {version: (f"rq=={version}", *_WITH_RQ) for version in ("2.6.0", "3.0.0")}
 """By version of RQ."""
-_PATIENCE_S = 240
+_PATIENCE_S = 120
 
 
 def environment(version: str) -> Path:
