@@ -274,11 +274,11 @@ RQ = ForeignScenario(
     layout="rq",
     queue=QUEUE,
     stage=Shop,
-    controls=beside_places(
+    controls=beside_places(  # those of this scenario first: a narrow strip has no room for all
         (
-            *(STALL if control.name == "stall" else control for control in CONTROLS if control.name != "poison"),
             SCHEDULER,
             FIX,
+            *(STALL if control.name == "stall" else control for control in CONTROLS if control.name != "poison"),
         )
     ),
     loops=False,
