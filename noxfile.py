@@ -85,6 +85,13 @@ def matrix(session: nox.Session) -> None:
 
 
 @nox.session
+def beside(session: nox.Session) -> None:
+    """Beside the original systems' own programs (RQ 2.6 and 3.0), in environments that are kept between runs."""
+    # The first tests wait for the environments.
+    session.run("pytest", "-q", "-n", "auto", "--timeout", "300", "-m", "beside", "tests/beside", *session.posargs)
+
+
+@nox.session
 def soak(session: nox.Session) -> None:
     """The long runs of docs/reliability.md, an hour of rush and 1 000 kills, or `-- SECONDS KILLS`."""
     seconds, kills = session.posargs or ("3600", "1000")
@@ -124,7 +131,11 @@ def server(session: nox.Session) -> None:
     if not os.environ.get("RQTUI_TEST_URL"):
         session.error("RQTUI_TEST_URL names no server: set it to the URL of an empty one that nobody else uses.")
     session.run(
-        "pytest", "-q", "-m", "not packaging and not long and not matrix and not real_terminal", *session.posargs
+        "pytest",
+        "-q",
+        "-m",
+        "not packaging and not long and not matrix and not beside and not real_terminal",
+        *session.posargs,
     )
 
 

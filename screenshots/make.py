@@ -64,6 +64,7 @@ SYSTEMS = {  # of others: size, the queue whose board is opened, keys
     "timeout_sets-130x24": ((130, 24), ("timeout_sets:todos", "2")),
     "orizuru-130x24": ((130, 24), ("orizuru:resize", "2")),
     "safe_pop-130x24": ((130, 24), ("safe_pop:crawl", "3")),
+    "rq-160x45": ((160, 45), ("rq:default", "8")),
 }
 
 

@@ -1,4 +1,4 @@
-"""The five systems of others in the pictures: their keys, written by raw commands as their own programs write them.
+"""The systems of others in the pictures: their keys, written by raw commands as their own programs write them.
 
 `systems` is an app with its clock stopped that looks at all of them; `plant` writes the data of one, at `NOW`.
 """
@@ -13,6 +13,8 @@ import msgpack
 from redis import Redis
 
 from rqtui.layout.layout import Layout
+from rqtui.scenarios import rq as shop
+from rqtui.scenarios.originals import rq
 from rqtui.scripts.script import Call
 from rqtui.systems import registry
 from screenshots.seeded import NOW
@@ -24,6 +26,7 @@ SPECS = (
     "timeout_sets:lock_ms=60000",
     "orizuru:source=resize",
     "safe_pop:queue=crawl",
+    "rq",
 )
 
 
@@ -40,6 +43,7 @@ def _stopped(layout: Layout) -> Layout:
         return call(name, queue, {**args, **({"now_ms": NOW} if "now_ms" in known else {})}, rows)
 
     layout.call = at_now  # type: ignore[method-assign]
+    layout.queues_ask = lambda _queues: None  # type: ignore[method-assign]  # each by itself, with the clock above
     return layout
 
 
@@ -102,17 +106,81 @@ def plant_safe_pop(client: Any, rng: random.Random) -> None:
         client.lpush("crawl", f"{id}|{handed_out}" if handed_out else id)
 
 
+_PEOPLE = ("ada", "zoe", "jose", "hanako", "olga", "neha", "ngoc", "sam")
+
+
+def _calls(n: int) -> tuple[tuple[str, tuple[object, ...], dict[str, object]], ...]:
+    """The calls of a shop, with the figures of job number `n`."""
+    to, order = f"{_PEOPLE[n % 8]}@example.org", 98_000 + 7 * n
+    return (
+        ("shop.orders.confirm", (order,), {}),
+        ("shop.invoices.render", (order,), {"cents": 990 + 173 * n % 9_000}),
+        ("shop.images.resize", (f"s3://photos/{7919 * (n + 50) % 16**6:06x}.jpg",), {"width": (96, 640, 1600)[n % 3]}),
+        ("shop.mails.send", (to, "order_sent"), {"order": order}),
+        ("shop.mails.remind", (to,), {"order": order}),
+    )
+
+
+def plant_rq(client: Any, rng: random.Random) -> None:
+    """A shop after a bad deploy: three causes, an abandoned run, overdue reminders."""
+    made = ((number, f"{rng.getrandbits(32):08x}-{rng.getrandbits(16):04x}") for number in range(10_000))
+
+    def save(status: str, ago_s: float, call: int | None = None, **fields: object) -> str:
+        number, id = next(made)
+        function, args, kwargs = _calls(number)[number % 4 if call is None else call]
+        queue, at_s = rq.Queue(client, "default", lambda: S - ago_s), rq.instant(S - ago_s)
+        data, words = rq.encoded(function, *args, **kwargs), rq.described(function, *args, **kwargs)
+        queue.save(client, status, id, data, words, enqueued_at=at_s, **fields)
+        return id
+
+    for n in range(34):
+        client.rpush("rq:queue:default", save("queued", 95 - 2.5 * n))
+    for n in range(12):
+        client.zadd("rq:scheduled:default", {save("scheduled", 900, 4): S - 140 + 45 * n})
+    for n in range(2):
+        client.zadd("rq:deferred:default", {save("deferred", 60 * n, 3): S - 60 * n})
+    for n in range(57):
+        ended_s = S - 3 * n
+        id = save("finished", 3 * n + 9, n % 4, started_at=rq.instant(ended_s - 2), ended_at=rq.instant(ended_s))
+        client.zadd("rq:finished:default", {id: ended_s + rq.RESULT_S})
+    for n in range(48):
+        ended_s, cause = S - 11 - 17 * n, shop.CAUSES[(0, 0, 1, 0, 2, 1)[n % 6]]
+        call = next(at for at, (function, *_) in enumerate(_calls(n)) if function == cause.function)
+        times = {
+            "started_at": rq.instant(ended_s - 1),
+            "ended_at": rq.instant(ended_s),
+            "worker_name": f"web-{n % 3 + 1}",
+        }
+        id = save("failed", S - ended_s + 20, call, **times)
+        client.zadd("rq:failed:default", {id: ended_s + rq.FAILURE_S})
+        told = {"type": 2, "worker_name": f"web-{n % 3 + 1}", "exc_string": rq.packed(shop.trace(cause))}
+        client.xadd(f"rq:results:{id}", told, id=f"{ended_s * 1000}-0")
+    client.zadd("rq:canceled:default", {save("canceled", 400, 1): S - 300})
+    for n, name in enumerate(("web-1", "web-2", "web-3", "web-9")):
+        key, began_s = rq.worker_key(name), S - (190 if name == "web-9" else 4 + 3 * n)
+        client.sadd("rq:workers", key)
+        client.sadd("rq:workers:default", key)
+        id = save("started", S - began_s + 5, 2, started_at=rq.instant(began_s), worker_name=name)
+        client.zadd("rq:wip:default", {f"{id}:{n:032x}": began_s + 90})
+        if name != "web-9":
+            beat = {"last_heartbeat": rq.instant(S - 2), "birth": rq.instant(S - 86_000), "state": "busy"}
+            client.hset(
+                key, mapping={**beat, "queues": "default", "pid": 4_100 + n, "hostname": "web", "version": "3.0.0"}
+            )
+
+
 PLANTS: dict[str, Callable[[Any, random.Random], None]] = {
     "dispatcher:readytasklist": plant_dispatcher,
     "redisched:onboarding": plant_redisched,
     "timeout_sets:todos": plant_timeout_sets,
     "orizuru:resize": plant_orizuru,
     "safe_pop:crawl": plant_safe_pop,
+    "rq:default": plant_rq,
 }
 
 
 def plant(client: Redis) -> None:
-    """All five, at once."""
+    """All of them, at once."""
     client.flushall()
     for queue, write in PLANTS.items():
         write(client, random.Random(queue))

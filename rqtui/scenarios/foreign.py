@@ -99,6 +99,7 @@ class ForeignRun(Run):
             jobs_s=self.ledger.finished_s(),
             speed=self.pace.speed,
             is_cut=self._cut is not None,
+            is_fixed=self.stage.is_fixed,
             error=next(iter(self.errors()), ""),
         )
 

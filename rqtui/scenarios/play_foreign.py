@@ -36,15 +36,16 @@ def play_foreign(
     `stop` ends it early. Raises ServerError when Redis cannot be reached at the start.
     """
     stop = stop or threading.Event()
-    with connect(url) as client, ForeignRun(scenario, url, seed) as run:
-        stage, ledger = run.stage, run.ledger
-        run.set_speed(stage.speed)
+    run = ForeignRun(scenario, url, seed)
+    stage, ledger = run.stage, run.ledger
+    to_its_end = bool(stage.longest_s) and seconds is None
+    for_s = seconds or PLAY_S
+    limit_s = stage.longest_s if to_its_end else for_s
+    end_s = for_s * stage.speed  # by the scenario's own time
+    run.set_speed(stage.speed)
+    run.pace.most_s = math.inf if to_its_end else end_s  # before the first job: it takes a while to put those
+    with connect(url) as client, run:
         began_s = time.monotonic()
-        to_its_end = bool(stage.longest_s) and seconds is None
-        for_s = seconds or PLAY_S
-        limit_s = stage.longest_s if to_its_end else for_s
-        end_s = for_s * stage.speed  # by the scenario's own time
-        run.pace.most_s = math.inf if to_its_end else end_s
         with Movers(url, stage.layout, run.queues) as movers:
             acts = [(share * for_s / limit_s, name) for share, name in scenario.acts]
             live(run, acts, began_s, limit_s, stop, lambda: stage.is_over(client))

@@ -147,7 +147,10 @@ FIX = Control("_", "fix", "fix", "the code that fails is repaired; what is dead 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """What people are told of a scenario, whatever system it plays on. `layout` is what stands behind `--layout`."""
+    """What people are told of a scenario, whatever system it plays on. `layout` is what stands behind `--layout`.
+
+    `loops`: rqtui's dispatcher and reaper run on its screen from the start.
+    """
 
     name: str
     summary: str
@@ -155,6 +158,7 @@ class Scenario:
     watch: tuple[str, ...]
     layout: str = "native"
     controls: tuple[Control, ...] = CONTROLS
+    loops: bool = True
 
     @property
     def queue_names(self) -> tuple[str, ...]:

@@ -74,6 +74,7 @@ class Stage:
         self.queue = scenario.queue
         self.size: int | None = None  # jobs of the plan; None: it has no end
         self.presses: Mapping[str, Callable[[], str]] = {}
+        self.is_fixed = False  # the code that fails, where there is such
         self._errands = self.plan()
         self._next: Errand | None = next(self._errands, None)
         self._extra = self.extra()

@@ -8,12 +8,13 @@ from rqtui.scenarios.delays import DELAYS
 from rqtui.scenarios.incident import INCIDENT
 from rqtui.scenarios.latecomer import LATECOMER
 from rqtui.scenarios.onboarding import ONBOARDING
+from rqtui.scenarios.rq import RQ
 from rqtui.scenarios.scenario import Scenario
 from rqtui.scenarios.stories import NATIVE
 from rqtui.scenarios.timeouts import TIMEOUTS
 
 SCENARIOS: dict[str, Scenario] = {
-    story.name: story for story in (DELAYS, ONBOARDING, TIMEOUTS, CONSUMERS, LATECOMER, *NATIVE, INCIDENT)
+    story.name: story for story in (DELAYS, ONBOARDING, TIMEOUTS, CONSUMERS, LATECOMER, RQ, *NATIVE, INCIDENT)
 }
 
 

@@ -143,7 +143,7 @@ class Cockpit(App[None]):
         before.ticker.stop(0)  # not waited for: a step may be under way on a slow link
         for loop in before.loops.values():
             loop.stop(0)
-        self._open(settings, demo, settings.interval_s, serves_foreign=demo is not None)
+        self._open(settings, demo, settings.interval_s, serves_foreign=demo is not None and demo.scenario.loops)
         mode = self.current_mode
         anew = OVERVIEW if mode == OVERVIEW_ANEW else OVERVIEW_ANEW
         self.add_mode(anew, Overview)
@@ -587,7 +587,7 @@ def run(settings: Settings, demo: Run | None = None, *, open_queue: str = "", in
         open_queue=open_queue,
         interval_s=interval_s or settings.interval_s,
         theme_name=theme.preferred(os.environ, settings.theme),
-        foreign_loops=demo is not None,
+        foreign_loops=demo is not None and demo.scenario.loops,
     )
     app.run()
     return app.return_code or 0

@@ -22,6 +22,7 @@ BRIEF = (
     "onboarding",
     "consumers",
     "latecomer",
+    "rq",
     "poison",
     "rush",
     "outage",

@@ -6,6 +6,8 @@ import os
 import signal
 import threading
 import time
+import zlib
+from base64 import b64decode
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,6 +19,7 @@ from waiting import wait_until
 
 from rqtui.connection.connect import connect
 from rqtui.connection.embedded import EmbeddedServer, embedded
+from rqtui.engine.engine import Engine
 from rqtui.engine.loops import Round, mover
 from rqtui.model import Ref
 from rqtui.scenarios import SCENARIOS, run_headless
@@ -36,6 +39,7 @@ SYSTEMS = {
     "timeouts": "timeout_sets",
     "consumers": "orizuru",
     "latecomer": "safe_pop",
+    "rq": "rq",
 }
 
 
@@ -77,7 +81,7 @@ def _busy(run: ForeignRun, prefix: str = "") -> Actor:
 # -- the plan: errands and fates from a seed ------------------------------------------------------------------------
 
 
-def test_each_of_the_five_systems_has_its_scenario() -> None:
+def test_each_system_of_others_has_its_scenario() -> None:
     assert {name: story.layout.partition(":")[0] for name, story in FOREIGN.items()} == SYSTEMS
 
 
@@ -409,6 +413,50 @@ def test_a_body_that_cannot_be_decoded_stays_in_processing(client: Redis, url: s
 
         wait_until(stuck, 15, "its consumer left it there")
         assert run.ledger.words["undecodable"] == 1
+
+
+def test_rq_leaves_what_a_killed_worker_held_and_what_is_due_until_somebody_comes(client: Redis, url: str) -> None:
+    with ForeignRun(FOREIGN["rq"], url) as run:
+        actor = _busy(run)
+        while actor.state != "dead":
+            run.press("kill")
+        actor.join()
+        [member] = [each for each in client.zrange("rq:wip:default", 0, -1) if each.startswith(actor.holds)]
+        _move("reap", client, run)
+        assert client.zscore("rq:wip:default", member) is not None, "its lease is not over"
+        client.zadd("rq:wip:default", {member: 1_700_000_000})
+        client.delete(f"rq:worker:{actor.name}", f"rq:execution:{member.decode()}")
+        assert _move("reap", client, run).moved >= 1
+        assert client.zscore("rq:wip:default", member) is None
+
+        wait_until(lambda: client.zcount("rq:scheduled:default", 0, time.time()) >= 24, 10, "reminders are overdue")
+        assert "--with-scheduler" in run.press("scheduler")
+        wait_until(lambda: not client.zcount("rq:scheduled:default", 0, time.time() - 5), 10, "it enqueues them")
+        assert client.exists("rq:scheduler-lock:default")
+        run.press("scheduler")
+        wait_until(lambda: not client.exists("rq:scheduler-lock:default"), 10, "it gives its lock back")
+
+
+def test_a_bad_deploy_fails_jobs_of_rq_for_three_reasons_until_it_is_fixed(client: Redis, url: str) -> None:
+    with ForeignRun(FOREIGN["rq"], url) as run:
+        wait_until(lambda: client.zcard("rq:failed:default") >= 200, 10, "they failed before")
+        failed = client.zrange("rq:failed:default", 0, -1)
+        results = [client.xrevrange(b"rq:results:%b" % id, count=1)[0][1] for id in failed]
+        errors = [zlib.decompress(b64decode(told[b"exc_string"])).decode().splitlines()[-1] for told in results]
+        assert {error.partition(":")[0] for error in errors} == {
+            "KeyError",
+            "OSError",
+            "smtplib.SMTPServerDisconnected",
+        }
+        assert not run.status().is_fixed
+        run.press("fix")
+        assert run.status().is_fixed
+        ref = Ref("rq", "default")
+        engine = Engine(client, [run.stage.layout])
+        requeued = engine.page(ref, "failed", 0, 40).jobs
+        assert all(outcome.moved for outcome in engine.act("requeue", ref, requeued))
+        run.set_speed(8)
+        wait_until(lambda: all(run.ledger.finished[job.id] for job in requeued), 30, "all of them go well now")
 
 
 def test_a_late_ack_of_ours_is_refused(client: Redis, url: str) -> None:

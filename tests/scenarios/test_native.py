@@ -105,7 +105,7 @@ def test_rush_is_sized_to_the_speed_of_the_server() -> None:
 
 def test_an_unknown_scenario_is_refused_with_the_list_of_those_there_are() -> None:
     with pytest.raises(
-        UsageError, match="delays, onboarding, timeouts, consumers, latecomer, poison, rush, outage, incident"
+        UsageError, match="delays, onboarding, timeouts, consumers, latecomer, rq, poison, rush, outage, incident"
     ):
         by_name("chaos")
     assert by_name("").name == "delays"
