@@ -146,8 +146,10 @@ class Migration:
                 page = self.engine.page(self.source, place.name, 0, 1, 4096)
                 calls = [job.call for job in page.jobs if job.call]
                 if calls:
-                    called = f"such as {calls[0]:.60}: a {DEFAULT_SYSTEM} worker does not make it, its command is given"
-                    return f"jobs of {self.source} are calls, {called} the body, byte for byte."
+                    return (
+                        f"jobs of {self.source} are calls, such as {calls[0]:.60}: a {DEFAULT_SYSTEM} worker does not "
+                        "make them, it gives each body to its command, byte for byte."
+                    )
         return ""
 
     def _counts(self) -> dict[str, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import random
 import signal
 import threading
 import time
@@ -24,7 +25,7 @@ from rqtui.errors import Refused, ServerError, UsageError
 from rqtui.layout.layout import Layout
 from rqtui.model import Ref
 from rqtui.operations.migration import HOLD_MS, Migration
-from rqtui.scenarios.originals import dispatcher, orizuru, redisched, safe_pop, timeout_sets
+from rqtui.scenarios.originals import dispatcher, orizuru, redisched, rq, safe_pop, timeout_sets
 from rqtui.scripts import script as scripts
 from rqtui.systems import registry
 
@@ -135,6 +136,33 @@ def put_safe_pop(client: Redis, number: int) -> bytes:
     return b"more %d" % number
 
 
+def plant_rq(client: Redis, number: int) -> Bodies:
+    """Every fourth is scheduled; ids are those of the jobs."""
+    queue, bodies = rq.Queue(client, "mail"), [rq.encoded("tasks.run", body(n)) for n in range(number)]
+    for n, data in enumerate(bodies):
+        if n % 4:
+            queue.enqueue(f"id-{n}", data, "tasks.run()")
+        else:
+            queue.enqueue_in((60 if n % 8 else -60) * (n + 20), f"id-{n}", data, "tasks.run()")
+    return Counter(bodies)
+
+
+def rq_worker(client: Redis, ran: Callable[[bytes], None]) -> Callable[[], object]:
+    def run(job: rq.Job) -> None:
+        ran(client.hget(rq.job_key(job.id), "data") or b"")  # type: ignore[arg-type]
+
+    worker = rq.Worker(client, "mail", f"w{next(_NUMBERS)}", run)
+    worker.register()
+    return worker.step
+
+
+def put_rq(client: Redis, number: int) -> bytes:
+    data = rq.encoded("tasks.run", b"more %d" % (number // 2))
+    rq.Queue(client, "mail").enqueue(f"more-{number}", data, "tasks.run()")
+    return data
+
+
+_NUMBERS = itertools.count()
 SYSTEMS = (
     System(
         "dispatcher",
@@ -171,6 +199,7 @@ SYSTEMS = (
         ),
         put_safe_pop,
     ),
+    System("rq", "mail", plant_rq, lambda client: None, rq_worker, put_rq),
 )
 every_system = pytest.mark.parametrize("system", SYSTEMS, ids=lambda system: system.name)
 
@@ -296,6 +325,9 @@ def test_a_body_of_ten_megabytes_moves_whole(system: System, client: Redis) -> N
         large = orizuru.put(client, "source", large.decode())
     elif system.name == "safe_pop":
         safe_pop.put(client, "list", large)
+    elif system.name == "rq":
+        large = rq.encoded("tasks.run", random.Random(1).randbytes(10_000_000))
+        rq.Queue(client, "mail").enqueue("id", large, "tasks.run()")
     else:
         client.sadd("todos", large)
     report = run(client, system).report
