@@ -3,7 +3,8 @@
     --seed N        which faults: the same seed plants the same ones in the same text
     --count N       how many, over all areas by their lines
     --area NAME     only there; may be given again
-    --map FILE      which tests run which line: made by a recorded run of the plain pytest where it is not there
+    --map FILE      which tests run which line: made by a recorded run of the plain pytest where it is not there.
+                    Tests that are gone since then are not asked; new ones are, where they mirror the source
     --results FILE  a line of JSON per fault; those that stand there are not planted again, and count
     --again         of those in the results, plant the ones that nobody noticed once more
 
@@ -100,6 +101,17 @@ def asked(found: CoverageMap, mutant: Mutant, changed: Sequence[str]) -> tuple[l
         if spent <= MOST_S and not mutant.path.startswith("lua/"):
             rounds[2].append(found.tests[number])
     return rounds, left_out
+
+
+def collected(tree: Path) -> list[str]:
+    """The tests of the plain `pytest` in the copy: one that is gone would end a run as if it had noticed something."""
+    said = tree.parent / "collected.txt"
+    child = os.fork()
+    if not child:
+        _run_pytest(tree, ["--collect-only"], said)
+    if _ended(child, 300 + PATIENCE_S) != 0:
+        raise SystemExit(f"pytest finds no tests:\n{said.read_text(errors='replace')[-2000:]}")
+    return [line for line in said.read_text(errors="replace").splitlines() if "::" in line]
 
 
 def _servers(test: str) -> int:
@@ -236,7 +248,8 @@ def main(words: Sequence[str]) -> int:
             print("recording which tests run which lines; this takes as long as the tests do, and more", flush=True)
             (scratch / "recording").mkdir()
             record(scratch / "recording", []).write(options.map)
-        found, tree = CoverageMap.read(options.map), copied(scratch / "tree")
+        tree = copied(scratch / "tree")
+        found = CoverageMap.read(options.map).of_tests(collected(tree))
         done = {key(verdict.mutant): verdict for verdict in read_results(options.results)}
         chosen = [verdict.mutant for verdict in done.values() if verdict.outcome == "survived"] if options.again else []
         verdicts = [] if options.again else [*_sampled(tree, options)]
