@@ -80,11 +80,11 @@ def asked(found: CoverageMap, mutant: Mutant, changed: Sequence[str]) -> tuple[l
     """The tests to be asked, in three rounds, and how many of those that run the line are too many.
 
     The last round are those of the mirrored folder that do not run the line as far as is known: what a program did that
-    was killed, nobody has recorded.
+    was killed, nobody has recorded. Which scripts a test runs is known of all but the new ones.
     """
     last = mutant.line + mutant.old.count("\n")
     numbers: set[int] = set().union(*(found.of(path, mutant.line, last) for path in changed))
-    mirrored = {number for number, test in enumerate(found.tests) if is_mirrored(mutant.path, test)}
+    mirrored = {n for n, test in enumerate(found.tests) if any(is_mirrored(path, test) for path in changed)}
     order = sorted(numbers, key=lambda n: found.seconds[n] * (1 if n in mirrored else 4) * _servers(found.tests[n]))
     rounds: list[list[str]] = [[], [], []]
     spent, left_out = 0.0, 0
@@ -98,7 +98,7 @@ def asked(found: CoverageMap, mutant: Mutant, changed: Sequence[str]) -> tuple[l
     spent = 0.0
     for number in sorted(mirrored - numbers, key=found.seconds.__getitem__):
         spent += found.seconds[number]
-        if spent <= MOST_S and not mutant.path.startswith("lua/"):
+        if spent <= MOST_S and (found.is_new(number) or not mutant.path.startswith("lua/")):
             rounds[2].append(found.tests[number])
     return rounds, left_out
 
