@@ -17,7 +17,7 @@ from rqtui.engine import history as stats
 from rqtui.engine.history import History
 from rqtui.model import Job, Queue, Rate, State, Worker
 from rqtui.reports import errors
-from rqtui.text import formats
+from rqtui.text import elision, formats
 from rqtui.text.body import mask_text
 from rqtui.text.sanitise import safe
 from rqtui.tui.format.queues import HUES
@@ -29,6 +29,7 @@ MINUTES = 60
 LABEL = 6  # cells beside the plot
 _LEAST_PLOT = 4  # rows with its axis
 _MOST_WHY = 6
+_NAME_CELLS = (64, 32, 24, 16, 10)  # of each name of a worker: the first that lets all of them stand on a line
 _WITH_BARS = 26  # rows from which on there is room for the places beside a plot
 
 
@@ -190,7 +191,7 @@ def _places(seen: Seen, width: int) -> list[Content]:
     return [
         Content.styled("places", "b $strong"),
         Content.styled(formats.fit(words, width).rstrip(), "$muted"),
-        Content.styled(formats.fit(_workers(seen), width).rstrip(), "$muted"),
+        Content.styled(formats.fit(_workers(seen, width), width).rstrip(), "$muted"),
     ]
 
 
@@ -210,19 +211,26 @@ def _bars(seen: Seen, width: int) -> list[Content]:
     ]
 
 
-def _workers(seen: Seen) -> str:
+def _workers(seen: Seen, width: int) -> str:
+    """How many they are, and their names: of each as much as has room, so that they are told apart."""
     number, workers = seen.queue.workers, seen.workers or ()
     if number is None:
         return "its system keeps no list of workers"
     late = [worker for worker in workers if worker.is_late(seen.now_ms)]
-    silent = f", {formats.count(len(late))} silent: {_names(late)}" if late else ""
     live = [worker for worker in workers if worker not in late]
-    named = f": {_names(live)}" if live else ""
-    return f"{formats.numbered(number, 'worker')}{named}{silent}"
+    fit = elision.among(safe(worker.name) for worker in workers)
+
+    def said(cells: int) -> str:
+        silent = f", {formats.count(len(late))} silent: {_names(late, fit, cells)}" if late else ""
+        named = f": {_names(live, fit, cells)}" if live else ""
+        return f"{formats.numbered(number, 'worker')}{named}{silent}"
+
+    made = (said(cells) for cells in _NAME_CELLS)
+    return next((words for words in made if formats.cell_len(words) <= width), said(_NAME_CELLS[-1]))
 
 
-def _names(workers: Sequence[Worker]) -> str:
-    return " ".join(safe(worker.name) for worker in workers[:12]) + (" …" if len(workers) > 12 else "")
+def _names(workers: Sequence[Worker], fit: elision.Fit, cells: int) -> str:
+    return " ".join(fit(safe(worker.name), cells) for worker in workers[:12]) + (" …" if len(workers) > 12 else "")
 
 
 # -- what the dead died of -------------------------------------------------------------------------------------------
