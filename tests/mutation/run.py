@@ -132,7 +132,7 @@ def failed(tree: Path, tests: Sequence[str], seconds: float) -> str:
         return f"no end after {limit_s:.0f} s"
     if code == 0:
         return ""
-    found = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", said.read_text(errors="replace"), re.MULTILINE)
+    found = re.search(r"^(?:FAILED|ERROR) (\S.*?)(?: - .*)?$", said.read_text(errors="replace"), re.MULTILINE)
     return found[1] if found else f"pytest ended with {code}"
 
 
