@@ -125,6 +125,9 @@ def test_act_writes_down_why_which_how_fast_and_what_stood_there(client: Redis, 
     Journal(state_folder, mask(url)).found(
         Sighting(int(time.time() * 1000), "mail", "native", "paused", "warning", "it is paused")
     )
+    Journal(state_folder, mask(url)).found(
+        Sighting(int(time.time() * 1000) - 61 * MINUTE, "mail", "native", "paused", "warning", "paused long ago")
+    )
     words = ("act", "requeue", "mail", "--place", "dead", "--filter", "id:/[ab]/", "--rate", "100/s")
     ran = shell(url, *words, "--stop-at-failures", "7", "--why", "the disk was full")
     assert ran.code == 0, ran.err
@@ -135,4 +138,5 @@ def test_act_writes_down_why_which_how_fast_and_what_stood_there(client: Redis, 
     assert (told["after"]["mail"]["dead"], told["after"]["mail"]["ready"]) == (1, 2)
     assert told["began_ms"] <= told["at_ms"]
     page = shell(url, "operations", "--markdown").out
-    assert "it is paused" in page and "* why: the disk was full" in page
+    assert "it is paused" in page and "long ago" not in page, "from an hour before the change on"
+    assert "* why: the disk was full" in page
