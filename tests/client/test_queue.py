@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import threading
 import time
 from collections.abc import Iterator
@@ -673,14 +674,19 @@ def test_a_consumer_on_a_key_of_another_program_ends_with_a_sentence(queue: Queu
 
 
 def test_a_consumer_without_a_server_tries_again_after_a_second(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "rqtui")
     stop = threading.Event()
-    with Queue("mail", "redis://127.0.0.1:1") as queue:
+
+    def told() -> list[str]:
+        return [words for words in caplog.messages if words.startswith("queue lonely:")]
+
+    with Queue("lonely", "redis://127.0.0.1:1") as queue:
         thread = threading.Thread(target=lambda: list(queue.consume(stop=stop)))
         thread.start()
-        wait_until(lambda: caplog.messages, 10)
+        wait_until(told)
         stop.set()
-        thread.join(10)
-    assert "Trying again in 1 s." in caplog.messages[0] and not thread.is_alive()
+        thread.join(30)
+    assert "Trying again in 1 s." in told()[0] and not thread.is_alive()
 
 
 def test_jobs_that_came_with_an_error_of_a_sweep_are_run(queue: Queue, client: Redis) -> None:
