@@ -81,6 +81,7 @@ class Overview(View):
         self._is_long = False
         self._named_of: list[Ref] = []  # the queues that this was told of
         self._known: dict[Ref, Queue] = {}
+        self._signs: dict[Ref, queues.Signs] = {}
         self._rates: dict[Ref, Rate] = {}
         self._rate = Rate()  # of all together, summed once per picture: the second line is asked for each second
         self._found = 0  # queues that fit the filter
@@ -244,6 +245,8 @@ class Overview(View):
         counted = {Ref(queue.layout, queue.name): queue for queue in snapshot.queues}
         known = {**self._known, **counted}
         self._known = {ref: known[ref] for ref in refs if ref in known}
+        signs = {**self._signs, **{ref: queues.signs(queue) for ref, queue in counted.items()}}
+        self._signs = {ref: signs[ref] for ref in self._known}
         self._rates.update(snapshot.rates)
         self._rate = groups.rate([self._rates[ref] for ref in self._known if ref in self._rates])
         if not self.is_frozen and self._is_out_of_order(refs, counted):
@@ -338,7 +341,7 @@ class Overview(View):
         """Draws all rows; only queues that were `counted` can look otherwise (None: all, for something else is)."""
         self._say_empty()
         rows, fresh = (self._rows, counted) if counted is not None else ({}, ())
-        self._table.foot = queues.legend(self._known.values(), is_all=len(self._known) == len(self.session.refs))
+        self._table.foot = queues.legend(set(self._signs.values()), is_all=len(self._known) == len(self.session.refs))
         self._table.update(
             [
                 rows[id][1] if id in rows and isinstance(shown, Ref) and shown not in fresh else self._row(id, shown)
