@@ -808,3 +808,10 @@ def test_a_change_of_too_many_jobs_stands_on_the_list_at_its_time_and_has_no_und
     refused = shell(url, "undo")
     assert refused.code != 0 and "requeue (mail) of 20 000 jobs has no undo" in refused.err
     assert "the change before it is: rqtui undo 2" in refused.err
+
+
+def test_a_reader_of_the_version_that_goes_away_ends_it_quietly(client: Redis, url: str) -> None:
+    program = process(url, "--version")
+    assert program.stdout is not None and program.stderr is not None
+    program.stdout.close()
+    assert (program.wait(timeout=PATIENCE_S), program.stderr.read()) == (0, b"")

@@ -7,6 +7,7 @@ from native_jobs import HOUR, LEASE, NOW, ask, body, history, key, line, plant_j
 from redis import Redis
 
 from rqtui.engine.engine import with_layouts
+from rqtui.model import Focus
 from rqtui.systems import registry
 
 COUNTED = (
@@ -151,3 +152,10 @@ def test_what_is_due_or_over_at_this_very_instant_counts_as_that(any_client: Red
     assert (found["overdue"], found["expired"]) == (1, 1)
     found = ask(any_client, "counts", now_ms=NOW - 1).values
     assert (found["overdue"], found["expired"]) == (0, 0)
+
+
+def test_a_job_that_was_put_in_1970_waits_since_then(any_client: Redis) -> None:
+    plant_job(any_client, "ready", b"a", 1, enqueued_ms=0)
+    engine = with_layouts(any_client, [registry.make("native")])
+    (queue,) = engine.snapshot(Focus(queues=(engine.find("mail"),))).queues
+    assert queue.oldest_ready_ms == queue.counted_ms
