@@ -23,8 +23,13 @@ Fit = Callable[[str, int], str]
 
 
 def among(names: Iterable[str]) -> Fit:
-    """A function that brings one of these names into so many cells."""
-    return partial(_fit, frozenset(names))
+    """A function that brings one of these names into so many cells; the same one for the same names."""
+    return _among(frozenset(names))
+
+
+@lru_cache(32)
+def _among(names: frozenset[str]) -> Fit:
+    return partial(_fit, names)
 
 
 def _fit(names: frozenset[str], name: str, width: int) -> str:

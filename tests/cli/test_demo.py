@@ -11,7 +11,7 @@ import pytest
 from ptys import in_pty
 from waiting import wait_until
 
-from rqtui.cli.demo import list_scenarios
+from rqtui.cli.demo import _verdict, list_scenarios
 from rqtui.cli.demo import play as demo
 from rqtui.connection.embedded import embedded
 from rqtui.errors import UsageError
@@ -150,3 +150,8 @@ def test_a_demo_that_is_killed_leaves_no_folder_behind(tmp_path: Path, words: li
         terminal.process.kill()
         terminal.process.wait()
         wait_until(lambda: not [*folder.iterdir()], 30, "its folder is gone")
+
+
+def test_jobs_that_are_lost_are_told_by_their_number() -> None:
+    found = {"findings": [], "lost": 2, "digest": "4f", "seed": 1, "server": {"title": "Redis 7"}}
+    assert _verdict(found) == ["  LOST 2 jobs", "jobs 4f (seed 1) on Redis 7"]

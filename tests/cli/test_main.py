@@ -20,6 +20,7 @@ from waiting import PATIENCE_S, wait_until
 
 from rqtui.client.queue import BYTES, Queue
 from rqtui.operations import undo
+from rqtui.operations.journal import Journal, state_folder
 
 NOWHERE = "redis://127.0.0.1:1"
 
@@ -716,6 +717,11 @@ def test_the_reaper_tells_what_it_took_back(client: Redis, url: str) -> None:
     time.sleep(0.02)
     [line] = shell(url, "reap", "mail", "--once", "--json").lines
     assert line == {"queue": "mail", "reaped": {"ready": 1, "dead": 1}, "next_ms": None}
+    queue.put(1, id="c")
+    queue.reserve(2, ttr=0.01)
+    time.sleep(0.02)
+    [line] = shell(url, "reap", "mail", "--once", "--limit", "1", "--json").lines
+    assert line == {"queue": "mail", "reaped": {"ready": 1, "dead": 0}, "next_ms": 0}, "another is over, too"
 
 
 def test_the_dispatcher_goes_on_when_redis_comes_back(client: Redis, url: str) -> None:
@@ -789,3 +795,23 @@ def test_an_id_that_is_no_text_is_named_as_documents_write_it(client: Redis, url
     assert shell(url, "show", "mail", "base64:%").code == 2
     assert shell(url, "act", "delete", "mail", "base64:Ymlu/w==", "--yes").code == 0
     assert Queue("mail", client).counts()["ready"] == 0
+
+
+def test_a_change_of_too_many_jobs_stands_on_the_list_at_its_time_and_has_no_undo(client: Redis, url: str) -> None:
+    Queue("mail", client).put(1, id="a")
+    journal = Journal(state_folder(), url)
+    journal.note("kill", "mail", "native", count=20_000)
+    assert shell(url, "act", "delete", "mail", "a", "--yes").code == 0
+    journal.note("requeue", "mail", "native", count=20_000)
+    listed = shell(url, "undo", "--list", "--json").json["undo"]
+    assert [each["verb"] for each in listed] == ["requeue", "delete", "kill"]
+    refused = shell(url, "undo")
+    assert refused.code != 0 and "requeue (mail) of 20 000 jobs has no undo" in refused.err
+    assert "the change before it is: rqtui undo 2" in refused.err
+
+
+def test_a_reader_of_the_version_that_goes_away_ends_it_quietly(client: Redis, url: str) -> None:
+    program = process(url, "--version")
+    assert program.stdout is not None and program.stderr is not None
+    program.stdout.close()
+    assert (program.wait(timeout=PATIENCE_S), program.stderr.read()) == (0, b"")

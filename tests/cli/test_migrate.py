@@ -779,3 +779,15 @@ def test_a_source_of_no_layout_is_answered_with_those_there_are(client: Redis, u
     ran = shell(url, "migrate", source, "native:y")
     assert (ran.code, ran.out) == (2, "")
     assert "dispatcher, native, orizuru" in ran.err
+
+
+def test_a_source_that_cannot_be_counted_ends_it_and_is_never_said_to_be_moved(client: Redis, url: str) -> None:
+    plant_dispatcher(client, 3)
+    client.set("delayedtaskset", "mine")
+    before = keyspace.dump(client)
+    with pytest.raises(ServerError, match="delayedtaskset holds a string"):
+        migration(client, SYSTEMS[0]).total()
+    for more in ((), ("--dry-run",)):
+        ran = shell(url, "migrate", "dispatcher:readytasklist", "native:new", *more)
+        assert ran.code != 0 and "holds a string" in ran.err, more
+    assert keyspace.dump(client) == before

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -105,6 +106,22 @@ def test_the_exit_code_decides(queue: Queue, code: str, outcome: str, place: dic
     assert counts(queue) == place
     [ran] = runs
     assert (ran.outcome, ran.attempt) == (outcome, 1)
+
+
+def test_a_command_that_cannot_be_started_costs_no_attempt_and_is_not_tried_again_at_once(
+    queue: Queue, client: Redis, tmp_path: Path
+) -> None:
+    script = tmp_path / "of-an-interpreter-that-is-gone"
+    script.write_text("#!/nowhere/at/all\n")
+    script.chmod(0o700)
+    queue.put(1, id="a")
+    runs: list[Ran] = []
+    before_ms = int(time.time() * 1000)
+    assert work(queue, [str(script)], max_jobs=1, report=runs.append) == {"released": 1}
+    due_ms = client.zscore("rqtui:{mail}:scheduled", "a")
+    after_ms = int(time.time() * 1000)
+    assert before_ms + 5_000 <= due_ms <= after_ms + 5_000
+    assert [(ran.outcome, ran.exit_code) for ran in runs] == [("released", None)]
 
 
 def test_the_error_of_a_job_names_the_exit_code_or_the_signal(queue: Queue, client: Redis) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import threading
 import time
 from collections.abc import Iterator
@@ -670,6 +671,35 @@ def test_a_consumer_on_a_key_of_another_program_ends_with_a_sentence(queue: Queu
     client.set("rqtui:{mail}:meta", "mine")
     with pytest.raises(WrongType, match="meta"):
         next(queue.consume())
+
+
+def test_a_consumer_without_a_server_tries_again_after_a_second(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "rqtui")
+    stop = threading.Event()
+
+    def told() -> list[str]:
+        return [words for words in caplog.messages if words.startswith("queue lonely:")]
+
+    with Queue("lonely", "redis://127.0.0.1:1") as queue:
+        thread = threading.Thread(target=lambda: list(queue.consume(stop=stop)))
+        thread.start()
+        wait_until(told)
+        stop.set()
+        thread.join(30)
+    assert "Trying again in 1 s." in told()[0] and not thread.is_alive()
+
+
+def test_jobs_that_came_with_an_error_of_a_sweep_are_run(queue: Queue, client: Redis) -> None:
+    """The dispatcher and the reaper ride along with a claim: what it took is ours, whatever they met."""
+    queue.put("due soon", delay="10ms")
+    queue.put("first")
+    jobs = queue.consume()
+    next(jobs).ack()
+    time.sleep(0.05)  # until it is due
+    queue.put("second")
+    client.set("rqtui:{mail}:done", "mine")  # which they look at, and a claim does not
+    assert next(jobs).body == "second"
+    jobs.close()
 
 
 # Durability

@@ -142,3 +142,10 @@ def test_a_filter_finds_a_worker_by_name() -> None:
     assert not parse("err:host-7")(job)
     assert not parse("!worker:/^host-/")(job)
     assert not parse("worker:host-7").reads_body
+
+
+def test_a_sign_that_turns_nothing_round_is_looked_for() -> None:
+    loud = replace(JOB, error="no!")
+    for expression in ("!", "timeout !", "! no"):
+        assert not parse(expression)(JOB), expression
+    assert parse("!")(loud) and parse("no !")(loud) and parse("! no")(loud)

@@ -91,6 +91,8 @@ def test_a_backlog_that_grows_is_found_after_a_minute() -> None:
     queue = replace(QUEUE, counts=counted(ready=1000), workers=2, oldest_ready_ms=1000)
     growing = Lately(120_000, came=6_000, done=1_200, grew=900)
     assert kinds(queue, Rate(lately=growing)) == ["backlog-grows"]
+    assert kinds(queue, Rate(lately=growing._replace(grew=120))) == ["backlog-grows"], "by one in a second"
+    assert kinds(queue, Rate(lately=growing._replace(grew=119))) == []
     assert kinds(queue, Rate(lately=growing._replace(ms=20_000))) == []
     assert kinds(queue, Rate(lately=growing._replace(grew=-10))) == []
 
@@ -192,7 +194,8 @@ def test_a_queue_where_half_of_the_attempts_fail_is_critical_and_names_the_cause
 def test_one_failure_in_ten_is_a_warning_and_a_handful_of_attempts_is_no_pattern() -> None:
     assert [one.severity for one in failing(10, 90).findings] == ["warning"]
     assert failing(9, 91).findings == ()
-    assert failing(4, 3).findings == ()
+    assert failing(4, 3).findings == failing(5, 4).findings == ()
+    assert [one.severity for one in failing(5, 5).findings] == ["critical"]
 
 
 def test_a_threshold_of_its_own_makes_a_queue_strict_or_silent() -> None:

@@ -160,6 +160,18 @@ def test_leases_of_a_worker_that_never_beat_are_told(client: Redis, engine: Engi
     assert silent.since_ms == now_ms - 300_000
 
 
+def test_three_silent_workers_are_all_named_and_of_four_one_is_counted(client: Redis, engine: Engine) -> None:
+    Queue("orders", client).put_many([{"body": n} for n in range(10)])
+    then_ms = int(time.time() * 1000) - 300_000
+    for number, worker in ((4, "a"), (3, "b"), (2, "c")):
+        run(client, "reserve", now_ms=then_ms, limit=number, worker=worker, ttr_ms=3_600_000)
+    assert found(engine.snapshot(ONCE).queues[0], "silent-leases").detail == "held by a, b, c"
+    run(client, "reserve", now_ms=then_ms, limit=1, worker="d", ttr_ms=3_600_000)
+    fresh = Engine(client, [registry.make("native")])
+    fresh.refs = [Ref("native", "orders")]
+    assert found(fresh.snapshot(ONCE).queues[0], "silent-leases").detail == "held by a, b, c and 1 more"
+
+
 def test_a_wait_is_compared_with_what_is_usual_for_the_queue(client: Redis, engine: Engine) -> None:
     now_ms = int(time.time() * 1000)
     for ago in range(40, 11, -1):

@@ -12,13 +12,14 @@ import shutil
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import recorder
 
 ROOT = Path(__file__).resolve().parents[2]
+UNKNOWN_S = 0.5005  # what a new test is taken to cost; no recorded time has so many digits
 _WRAP = "\nimport sitecustomize as _recorder\n\nScript.call = _recorder.noted(Script.call)\n"
 
 
@@ -59,6 +60,23 @@ class CoverageMap:
         lines = self.lines.get(path, {})
         found = {test for line in range(first, last + 1) for test in lines.get(str(line), ())}
         return found or {test for tests in lines.values() for test in tests}
+
+    def of_tests(self, tests: Sequence[str]) -> CoverageMap:
+        """The map for the tests that there are now: without those that are gone, and with new ones that run no line."""
+        numbers = {test: number for number, test in enumerate(tests)}
+        to = {old: numbers[test] for old, test in enumerate(self.tests) if test in numbers}
+        cost = dict(zip(self.tests, self.seconds, strict=True))
+
+        def moved(found: Iterable[int]) -> list[int]:
+            return sorted(to[test] for test in found if test in to)
+
+        lines = {path: {line: moved(of) for line, of in each.items()} for path, each in self.lines.items()}
+        seconds = [cost.get(test, UNKNOWN_S) for test in tests]
+        return CoverageMap([*tests], seconds, lines, {path: moved(of) for path, of in self.scripts.items()})
+
+    def is_new(self, number: int) -> bool:
+        """Whether a test came after the recording."""
+        return self.seconds[number] == UNKNOWN_S
 
     @classmethod
     def read(cls, path: Path) -> CoverageMap:

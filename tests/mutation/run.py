@@ -3,7 +3,8 @@
     --seed N        which faults: the same seed plants the same ones in the same text
     --count N       how many, over all areas by their lines
     --area NAME     only there; may be given again
-    --map FILE      which tests run which line: made by a recorded run of the plain pytest where it is not there
+    --map FILE      which tests run which line: made by a recorded run of the plain pytest where it is not there.
+                    Tests that are gone since then are not asked; new ones are, where they mirror the source
     --results FILE  a line of JSON per fault; those that stand there are not planted again, and count
     --again         of those in the results, plant the ones that nobody noticed once more
 
@@ -79,11 +80,11 @@ def asked(found: CoverageMap, mutant: Mutant, changed: Sequence[str]) -> tuple[l
     """The tests to be asked, in three rounds, and how many of those that run the line are too many.
 
     The last round are those of the mirrored folder that do not run the line as far as is known: what a program did that
-    was killed, nobody has recorded.
+    was killed, nobody has recorded. Which scripts a test runs is known of all but the new ones.
     """
     last = mutant.line + mutant.old.count("\n")
     numbers: set[int] = set().union(*(found.of(path, mutant.line, last) for path in changed))
-    mirrored = {number for number, test in enumerate(found.tests) if is_mirrored(mutant.path, test)}
+    mirrored = {n for n, test in enumerate(found.tests) if any(is_mirrored(path, test) for path in changed)}
     order = sorted(numbers, key=lambda n: found.seconds[n] * (1 if n in mirrored else 4) * _servers(found.tests[n]))
     rounds: list[list[str]] = [[], [], []]
     spent, left_out = 0.0, 0
@@ -97,9 +98,20 @@ def asked(found: CoverageMap, mutant: Mutant, changed: Sequence[str]) -> tuple[l
     spent = 0.0
     for number in sorted(mirrored - numbers, key=found.seconds.__getitem__):
         spent += found.seconds[number]
-        if spent <= MOST_S and not mutant.path.startswith("lua/"):
+        if spent <= MOST_S and (found.is_new(number) or not mutant.path.startswith("lua/")):
             rounds[2].append(found.tests[number])
     return rounds, left_out
+
+
+def collected(tree: Path) -> list[str]:
+    """The tests of the plain `pytest` in the copy: one that is gone would end a run as if it had noticed something."""
+    said = tree.parent / "collected.txt"
+    child = os.fork()
+    if not child:
+        _run_pytest(tree, ["--collect-only"], said)
+    if _ended(child, 300 + PATIENCE_S) != 0:
+        raise SystemExit(f"pytest finds no tests:\n{said.read_text(errors='replace')[-2000:]}")
+    return [line for line in said.read_text(errors="replace").splitlines() if "::" in line]
 
 
 def _servers(test: str) -> int:
@@ -120,7 +132,7 @@ def failed(tree: Path, tests: Sequence[str], seconds: float) -> str:
         return f"no end after {limit_s:.0f} s"
     if code == 0:
         return ""
-    found = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", said.read_text(errors="replace"), re.MULTILINE)
+    found = re.search(r"^(?:FAILED|ERROR) (\S.*?)(?: - .*)?$", said.read_text(errors="replace"), re.MULTILINE)
     return found[1] if found else f"pytest ended with {code}"
 
 
@@ -236,7 +248,8 @@ def main(words: Sequence[str]) -> int:
             print("recording which tests run which lines; this takes as long as the tests do, and more", flush=True)
             (scratch / "recording").mkdir()
             record(scratch / "recording", []).write(options.map)
-        found, tree = CoverageMap.read(options.map), copied(scratch / "tree")
+        tree = copied(scratch / "tree")
+        found = CoverageMap.read(options.map).of_tests(collected(tree))
         done = {key(verdict.mutant): verdict for verdict in read_results(options.results)}
         chosen = [verdict.mutant for verdict in done.values() if verdict.outcome == "survived"] if options.again else []
         verdicts = [] if options.again else [*_sampled(tree, options)]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import places
 import pytest
-from coverage_map import ROOT
+from coverage_map import ROOT, UNKNOWN_S, CoverageMap
 from operators import OPERATORS, Mutant, of_lua, of_python
 
 TOOL = ROOT / "tests" / "mutation"
@@ -103,8 +103,8 @@ import run
 from coverage_map import CoverageMap
 from operators import of_python
 tree, path = Path(sys.argv[1]), "rqtui/text/sign.py"
-tests = ["test_sign.py::test_sign", "test_sign.py::test_unwatched"]
-known = CoverageMap(tests, [0.1, 0.1], {path: {"2": [0], "6": [1]}}, {})
+tests = ["test_sign.py::test_gone", "test_sign.py::test_sign", "test_sign.py::test_unwatched"]
+known = CoverageMap(tests, [0.1, 0.1, 0.1], {path: {"2": [0, 1], "6": [0, 2]}}, {}).of_tests(run.collected(tree))
 text = (tree / path).read_text()
 for mutant in of_python(path, text):
     if mutant.operator == "boundary":
@@ -116,3 +116,10 @@ assert (tree / path).read_text() == text
         [sys.executable, "-c", asked, str(tree)], cwd=TOOL, capture_output=True, text=True, timeout=100
     )
     assert ran.stdout.splitlines() == ["2 noticed test_sign.py::test_sign", "6 survived "], ran.stderr
+
+
+def test_a_test_that_is_gone_is_not_asked_and_a_new_one_is_known() -> None:
+    before = CoverageMap(["gone", "kept"], [0.1, 0.2], {"x.py": {"1": [0, 1], "2": [0]}}, {"x.lua": [1]})
+    assert before.of_tests(["new", "kept"]) == CoverageMap(
+        ["new", "kept"], [UNKNOWN_S, 0.2], {"x.py": {"1": [1], "2": []}}, {"x.lua": [1]}
+    )

@@ -510,3 +510,15 @@ def test_each_change_of_several_jobs_is_written_down_when_it_begins(client: Redi
         it.keeper.close("delete", "native", "mail")
     begun = [line for line in (tmp_path / FILE).read_text().splitlines() if '"begun"' in line]
     assert len(begun) == 2
+
+
+def test_a_record_that_cannot_be_written_is_a_problem_though_its_folder_could_be(tmp_path: Path) -> None:
+    keeper = undo.Keeper(tmp_path)
+
+    def refuse() -> None:
+        raise RqtuiError("the record would be too long")
+
+    with pytest.raises(RqtuiError):
+        keeper._written(refuse, 1)
+    assert keeper.problem == "the record would be too long"
+    assert keeper.checked() == ""

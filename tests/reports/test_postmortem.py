@@ -136,3 +136,12 @@ def test_act_writes_down_why_which_how_fast_and_what_stood_there(client: Redis, 
     assert told["began_ms"] <= told["at_ms"]
     page = shell(url, "operations", "--markdown").out
     assert "it is paused" in page and "* why: the disk was full" in page
+
+
+def test_a_page_tells_of_findings_from_an_hour_before_the_first_change_on(url: str, state_folder: Path) -> None:
+    book, now_ms = Journal(state_folder, mask(url)), int(time.time() * 1000)
+    for minutes, words in ((61, "paused long ago"), (50, "paused again")):
+        book.found(Sighting(now_ms - minutes * MINUTE, "mail", "native", "paused", "warning", words))
+    made = book.note("pause", "mail", "native", [b"a"])
+    page = shell(url, "operations", "--markdown").out
+    assert not made.began_ms and "paused again" in page and "long ago" not in page

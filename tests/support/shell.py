@@ -57,8 +57,12 @@ class _Stream(io.TextIOWrapper):
 
 
 def environment(url: str) -> dict[str, str]:
-    """Variables under which `url` is the default Redis, and no config file of the person who runs the tests counts."""
-    return {**os.environ, "RQTUI_URL": url, "REDIS_URL": "", "RQTUI_CONFIG": os.devnull, "PYTHONPATH": str(ROOT)}
+    """Variables under which `url` is the default Redis, and no config file of the person who runs the tests counts.
+
+    What a program prints is buffered, as it is for who starts it without PYTHONUNBUFFERED.
+    """
+    ours = {"RQTUI_URL": url, "REDIS_URL": "", "RQTUI_CONFIG": os.devnull, "PYTHONPATH": str(ROOT)}
+    return {**os.environ, **ours, "PYTHONUNBUFFERED": ""}
 
 
 def shell(url: str, *words: str, stdin: bytes = b"") -> Ran:

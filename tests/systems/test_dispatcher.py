@@ -379,3 +379,16 @@ FAULTS = (
 @in_one("fault", FAULTS, ids=str)
 def test_the_suite_catches_a_script_that(fault: Planted, client: Redis) -> None:
     assert fault.is_caught(DISPATCHER, client)
+
+
+def test_a_ready_task_is_found_among_the_first_and_the_last_hundred_thousand(client: Redis) -> None:
+    fill = "for _ = 1, ARGV[1] do redis.call('RPUSH', KEYS[1], 'x') end"
+    client.eval(fill, 1, READY, 100_000)
+    client.rpush(READY, "task")
+    client.eval(fill, 1, READY, 99_999)
+    asked = {"head": b"task", "size": 4, "tail": b"task", "body_bytes": 0}
+    assert ask(client, "show", **asked).word == "found", "the last but 99 999"
+    client.rpush(READY, "x")
+    assert ask(client, "show", **asked).word == "gone", "in the middle"
+    client.lpop(READY)
+    assert ask(client, "show", **asked).word == "found", "the first but 99 999"

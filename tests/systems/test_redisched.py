@@ -109,6 +109,24 @@ def test_a_put_into_an_empty_topic_asks_for_the_unit(any_client: Redis) -> None:
     assert any_client.zscore(KEYS["queued"], "b") == NOW // 1000
 
 
+def test_a_lost_job_is_not_put_back_in_a_unit_that_nothing_tells(any_client: Redis) -> None:
+    any_client.hset(KEYS["jobs"], "lost", "body")
+    with pytest.raises(Refused, match="no score that shows its unit.*unit=ms"):
+        ask(any_client, "repair", [(b"lost",)])
+    plant_job(any_client, "queued", "s", NOW // 1000)
+    plant_job(any_client, "queued", "ms", NOW)
+    with pytest.raises(Refused, match="scores in both units.*unit=ms"):
+        ask(any_client, "repair", [(b"lost",)])
+    assert any_client.zcard(KEYS["queued"]) == 2
+
+
+def test_the_last_score_that_is_a_time_is_one_in_milliseconds(any_client: Redis) -> None:
+    for score, is_ms in ((9e15, True), (9e15 + 2, False)):  # beyond all time: in the unit of the others, of which none
+        plant_job(any_client, "queued", "a", score)
+        assert words(ask(any_client, "reschedule", [(b"a",)], due_ms=NOW + HOUR)) == ["moved"]
+        assert (any_client.zscore(KEYS["queued"], "a") == NOW + HOUR) == is_ms
+
+
 @pytest.mark.parametrize(
     ("spec", "sentence"),
     [

@@ -105,6 +105,8 @@ def test_a_job_is_shown_by_its_id_and_by_its_entry(any_client: Redis) -> None:
     by_id, by_entry = looked.job(REF, b"b"), looked.job(REF, b"b|%d" % RUNNING)
     assert by_id == by_entry and by_id is not None and by_id.token == b"b|%d" % RUNNING
     assert looked.job(REF, b"nobody") is None
+    for body_bytes, shown in ((0, b""), (1, b"b")):
+        assert ask(any_client, "show", id=b"b", body_bytes=body_bytes).values["body"] == shown, "up to so many bytes"
 
 
 def test_a_long_list_is_sampled_and_says_so(client: Redis) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from rqtui.text.body import body_view
+import zlib
+
+from rqtui.text.body import body_view, inflated
 
 BYTES = bytes(range(0x41, 0x41 + 15)) + b"\x00\xffz~\x7f"
 
@@ -19,3 +21,9 @@ def test_bytes_are_shown_in_rows_with_their_letters() -> None:
         "0008 49 4a 4b 4c 4d 4e 4f 00 IJKLMNO.",
         "0010 ff 7a 7e 7f             .z~.",
     ]
+
+
+def test_a_text_whose_first_letters_could_begin_another_kind_of_zlib_stays_a_text() -> None:
+    assert zlib.decompressobj().decompress(b"8Ojla"), "it would be taken for one"
+    assert inflated(b"8Ojla") == inflated(b"xylophone") == inflated(b"") == b""
+    assert inflated(zlib.compress(b"{}")) == b"{}"

@@ -114,3 +114,7 @@ def test_a_cell(text: str, width: int, align: str, fitted: str) -> None:
 )  # fmt: skip
 def test_an_id(id: str, width: int, shown: str) -> None:
     assert formats.job_id(id, width) == shown
+
+
+def test_a_text_that_fits_exactly_keeps_its_middle() -> None:
+    assert [formats.elide_middle("abcdef", width) for width in (7, 6, 5, 3)] == ["abcdef", "abcdef", "ab…ef", "a…f"]

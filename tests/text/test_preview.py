@@ -112,6 +112,8 @@ def test_the_choice_stands_while_it_tells_rows_apart() -> None:
     assert preview.still_tells(chosen, shown(*orders(60, seed=2)))
     assert preview.still_tells(chosen, shown(*orders(1, seed=3)))
     assert preview.still_tells(chosen, [])
+    assert preview.still_tells(chosen, shown(*orders(8), *[{"to": n} for n in range(8)])), "half of them"
+    assert not preview.still_tells(chosen, shown(*orders(8), *[{"to": n} for n in range(9)]))
     assert not preview.still_tells(chosen, shown(*[{"to": n} for n in range(20)]))
     assert not preview.still_tells(chosen, shown(*[{**orders(1)[0], "to": n} for n in range(20)]))
 
@@ -145,6 +147,7 @@ def test_ids_lose_their_common_beginning() -> None:
     assert chosen == Ids(3, "order:eu-west:")
     assert preview.short_id(b"order:eu-west:98", chosen) == "98"
     assert preview.short_id(b"returned:7", chosen) == "returned:7"
+    assert preview.short_id(b"order:eu-west:", chosen) == "order:eu-west:"
 
 
 def test_generated_ids_are_told_apart_by_as_few_letters_as_can_be() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from redis import Redis
 from screens import NARROW, WIDE, Screen, Seeded, on_screen, screen
 from textual.content import Content
-from textual.events import MouseScrollDown
+from textual.events import MouseDown, MouseScrollDown, MouseUp
 
 from rqtui.tui import keys
 from rqtui.tui.screens.board import Board
@@ -21,6 +23,19 @@ async def click(it: Screen, words: str, *, row: int = -1, times: int = 1) -> Non
     lines = it.text().splitlines()
     y = row % len(lines) if row != -1 else next(at for at, line in enumerate(lines) if words in line)
     await it.pilot.click(offset=(lines[y].index(words), y), times=times)
+    await it.pilot.pause()
+
+
+async def press_and_release(it: Screen, words: str, then: Callable[[], object]) -> None:
+    """As a terminal tells of a click on these words: the button comes up again when the screen has answered."""
+    await it.until_shown(words)
+    lines = it.text().splitlines()
+    y = next(at for at, line in enumerate(lines) if words in line)
+    at = (lines[y].index(words), y)
+    it.app.post_message(MouseDown(None, *at, 0, 0, 1, False, False, False, *at))
+    await it.until(then, f"the answer to a press on {words}")
+    await it.pilot.pause()
+    it.app.post_message(MouseUp(None, *at, 0, 0, 1, False, False, False, *at))
     await it.pilot.pause()
 
 
@@ -47,6 +62,29 @@ async def test_a_click_on_the_name_of_a_place_goes_there(url: str, client: Redis
             await it.until_refreshed()  # the places stand where they will stay
             await click(it, f" {number} {name}")
             await it.until(lambda name=name: board(it).pane().place.name == name, f"{name} is opened")
+
+
+@on_screen
+async def test_a_press_on_a_pane_counts_though_the_panes_move_under_the_mouse(url: str, client: Redis) -> None:
+    seeded = Seeded(client)
+    seeded.bury("dead-1", "dead-2")
+    for id, form in (("held", {"priority": -1}), ("wait", {}), ("late", {"delay_ms": 3_600_000})):
+        for each in ("1", "2"):
+            seeded.put(f"{id}-{each}", name=f"{id}-{each}", **form)
+        if id == "held":
+            seeded.reserve(2, ttr_ms=600_000)
+    places = {"scheduled": "late-2", "ready": "wait-2", "reserved": "held-2"}
+    async with screen(url, WIDE) as it:
+        await it.until_shown("mail")
+        await it.press("enter")
+        await it.until_shown(*places.values())
+        for number, name in ((5, "dead"), (1, "scheduled"), (3, "reserved"), (2, "ready"), (5, "dead")):
+            await press_and_release(it, f"─  {number} {name}", lambda name=name: board(it).pane().place.name == name)
+            assert board(it).focused is board(it).pane() and board(it).pane().place.name == name
+        for name, id in places.items():
+            await press_and_release(it, id, lambda name=name: board(it).pane().place.name == name)
+            job = await it.until(lambda name=name: board(it).pane().place.name == name and board(it).pane().job(), name)
+            assert job.id.decode() == id
 
 
 @on_screen

@@ -49,6 +49,29 @@ async def test_the_overview_shows_why_and_of_what_the_jobs_of_the_queue_under_th
 
 
 @on_screen
+async def test_a_group_under_the_cursor_shows_what_its_queues_count_and_died_of_together(
+    url: str, client: Redis
+) -> None:
+    for name, error in (("mail:eu", "TimeoutError: smtp"), ("mail:us", "KeyError: 'vat'")):
+        seeded = Seeded(client, name)
+        seeded.put("b1", "b2")
+        seeded.bury("a1")
+        seeded.put("a2", priority=-100)
+        seeded.engine.act("reject", seeded.ref, seeded.reserve(1), {"error": error, "final": True})
+    seeded.put("b3", "b4", "b5")
+    seeded.engine.act("pause", seeded.ref)
+    async with screen(url, WIDE) as it:
+        await it.press("quotation_mark")
+        await it.until_shown("2 causes among 4 dead", "TimeoutError: smtp", "KeyError: 'vat'")
+        lines = it.text().partition("mail: ")[2].splitlines()
+        assert any(line.split("│")[1].split()[:2] == ["ready", "7"] for line in lines if "━" in line), it.text()
+        assert any("mail:us" in line and "paused" in line for line in lines), "each queue has its verdict"
+        dead = next(line for line in it.text().splitlines() if "TimeoutError" in line and "│" in line)
+        assert dead.split("TimeoutError")[0].split()[-1] == "3"
+        await it.until(lambda: it.app.session.pictured.pages == (), "no page of dead jobs any more")
+
+
+@on_screen
 async def test_the_preview_comes_with_the_tick_and_asks_for_the_dead_only_when_others_died(
     url: str, client: Redis
 ) -> None:

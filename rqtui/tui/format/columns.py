@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from rqtui.model import Job, State
-from rqtui.text import fields, formats, preview
+from rqtui.text import elision, fields, formats, preview
 from rqtui.text.body import MASK, is_secret, mask_text, secrets
 from rqtui.text.pieces import Cell, Piece
 from rqtui.text.sanitise import safe
@@ -30,6 +30,7 @@ _WIDE = ("job", "call", "error", "body", "worker", "owner")  # columns that take
 _SHORT_ID = "…id"  # the title of ids without what they share
 _NAME_CELLS = 10  # of the name of a job, where it is narrow
 _PROBLEM_CELLS = 28  # of what is wrong with a job: it says more than the bytes beside it
+_MOST_WORKERS = 100  # names that a cut one is told apart from
 _LABEL_CELLS, _FIELD_CELLS = 12, 12  # of a field: that its name is worth, and that are enough where it is narrow
 _WHEN = {
     State.SCHEDULED: "due in",
@@ -74,7 +75,8 @@ def wanted(settings: Mapping[str, Sequence[str]], state: State) -> tuple[tuple[s
 class Choice(NamedTuple):
     """What was chosen for a place from a page of its jobs: `told` are the names of columns that have something in
     them; `alike` are (name of a column, what every job has there), said once in the frame instead of in each row;
-    `name_cells` is what the longest name of a job needs, or what is wrong with one where `has_problem`.
+    `name_cells` is what the longest name of a job needs, or what is wrong with one where `has_problem`; `workers` are
+    the names that were met of late, which are told apart where they have to be cut.
     """
 
     told: frozenset[str] = _USUAL
@@ -83,6 +85,7 @@ class Choice(NamedTuple):
     alike: tuple[tuple[str, str], ...] = ()
     name_cells: int = 24
     has_problem: bool = False
+    workers: frozenset[str] = frozenset()
 
     @property
     def same(self) -> tuple[tuple[str, str], ...]:
@@ -112,7 +115,14 @@ def choose(before: Choice, jobs: Sequence[Job], now_ms: int) -> Choice:
         alike = {}
     longest = max(formats.cell_len(job.problem or safe(job.name)) for job in jobs)
     cells = max(longest, 4, 0 if is_anew else before.name_cells)
-    return Choice(told - alike.keys(), made, ids, tuple(alike.items()), cells, any(job.problem for job in jobs))
+    problem = any(job.problem for job in jobs)
+    return Choice(told - alike.keys(), made, ids, tuple(alike.items()), cells, problem, _workers(before.workers, jobs))
+
+
+def _workers(before: frozenset[str], jobs: Sequence[Job]) -> frozenset[str]:
+    """The names of the workers of these jobs, and of those before, as long as they are not too many."""
+    names = frozenset(safe(job.worker) for job in jobs if job.worker)
+    return names | before if len(names | before) <= _MOST_WORKERS else names
 
 
 def _alike(jobs: Sequence[Job]) -> dict[str, str]:
@@ -209,6 +219,8 @@ def _columns_of(name: str, state: State, choice: Choice) -> list[Column]:
     if name == "job":
         least = _PROBLEM_CELLS if choice.has_problem else _NAME_CELLS
         return [known._replace(width=min(least, choice.name_cells), most=choice.name_cells)]
+    if name in ("worker", "owner"):
+        return [known._replace(fit=elision.among(choice.workers))]
     if name != "time":
         return [known]
     narrow = state is State.RESERVED  # the bar of its lease stands beside it

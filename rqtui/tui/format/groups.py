@@ -112,11 +112,12 @@ def total(group: Group, queues: Sequence[Queue]) -> Queue | None:
 
 def rate(rates: Sequence[Rate]) -> Rate:
     """What goes in and out of all of them."""
-    histories = [each.history[::-1] for each in rates]
-    summed = tuple(sum(at) for at in zip_longest(*histories, fillvalue=0.0))[::-1]
+    histories = [each.history[::-1] for each in rates if any(each.history)]  # of a thousand queues most stand still
+    summed = [sum(at) for at in zip_longest(*histories, fillvalue=0.0)]
+    longest = max((len(each.history) for each in rates), default=0)
     return Rate(
         sum(each.in_s for each in rates),
         sum(each.out_s for each in rates),
         sum(each.failed_s for each in rates),
-        summed,
+        (*[0.0] * (longest - len(summed)), *summed[::-1]),
     )

@@ -103,10 +103,11 @@ def line(
     if queue is None:
         unseen = [Piece(formats.NOT_YET, "muted")] * (len(State) + 5)
         return Row(id, (*named, *unseen, Piece("not counted yet", "muted")))
+    numbers = _numbers(queue)
     cells: tuple[Cell, ...] = (
         *named,
-        *(_count(queue, state, 5 if shape.is_narrow else 7) for state in State),
-        _states(queue, shape.bar),
+        *(_count(state, *numbers[state], 5 if shape.is_narrow else 7) for state in State),
+        _states([(state, number or 0) for state, (number, _is_exact) in numbers.items()], shape.bar),
         _rate(queue, rate),
         formats.sparkline(rate.history[-_spark(shape) :], _spark(shape)) if rate and any(rate.history) else "",
         _oldest(queue),
@@ -167,13 +168,19 @@ def sort_key(sort: str, name: str, queue: Queue | None, rate: Rate | None = None
     return (0, 0, name)
 
 
-def _count(queue: Queue, state: State, width: int) -> Cell:
-    counts = [count for count in queue.counts if count.state is state]
-    if not counts:
+def _numbers(queue: Queue) -> dict[State, tuple[int | None, bool]]:
+    """By state how many jobs, None where its system keeps none of it, and whether all of them were counted."""
+    made: dict[State, tuple[int | None, bool]] = dict.fromkeys(State, (None, True))
+    for count in queue.counts:
+        number, is_exact = made[count.state]
+        made[count.state] = ((number or 0) + count.count, is_exact and count.exact)
+    return made
+
+
+def _count(state: State, number: int | None, is_exact: bool, width: int) -> Cell:
+    if number is None:
         return Piece(formats.UNKNOWN, "muted")
-    number = sum(count.count for count in counts)
-    text = formats.count(number, all(count.exact for count in counts), width)
-    return Piece(text, f"state-{state}" if number else "muted")
+    return Piece(formats.count(number, is_exact, width), f"state-{state}" if number else "muted")
 
 
 def _rate(queue: Queue, rate: Rate | None) -> Cell:
@@ -190,12 +197,23 @@ def _oldest(queue: Queue) -> Cell:
     return formats.age(queue.oldest_ready_ms)
 
 
-def legend(queues: Collection[Queue], *, is_all: bool) -> str:
+class Signs(NamedTuple):
+    """What stands in a row beside numbers: it has gaps where its system keeps nothing, or counts of a sample."""
+
+    has_gaps: bool
+    is_sampled: bool
+
+
+def signs(queue: Queue) -> Signs:
+    """The signs in the row of a queue."""
+    is_sampled = any(not count.exact for count in queue.counts)
+    return Signs(len({count.state for count in queue.counts}) < len(State), is_sampled)
+
+
+def legend(shown: Collection[Signs], *, is_all: bool) -> str:
     """What the signs in the rows mean, where there are others than that of none; not `is_all`: some are not counted."""
-    has_gaps = any(len({count.state for count in queue.counts}) < len(State) for queue in queues)
-    is_sampled = any(not count.exact for queue in queues for count in queue.counts)
-    words = [f"{formats.UNKNOWN} the system keeps no such thing"] if has_gaps else []
-    words += [f"{formats.ABOUT} sampled"] if is_sampled else []
+    words = [f"{formats.UNKNOWN} the system keeps no such thing"] if any(each.has_gaps for each in shown) else []
+    words += [f"{formats.ABOUT} sampled"] if any(each.is_sampled for each in shown) else []
     words += [] if is_all else [f"{formats.NOT_YET} not counted yet"]
     return "     ".join([f"{formats.ZERO} none", *words]) if words else ""
 
@@ -206,9 +224,8 @@ def _workers(queue: Queue) -> Cell:
     return Piece(str(queue.workers) if queue.workers else formats.ZERO, "" if queue.workers else "muted")
 
 
-def _states(queue: Queue, width: int) -> Cell:
+def _states(numbers: Sequence[tuple[State, int]], width: int) -> Cell:
     """The shares of the states as one thin line; where there is room, as a bar with the counts in it."""
-    numbers = [(state, queue.count_in(state)) for state in State]
     if width > SHARE:
         return tuple(Piece(text, f"state-{state}") for state, text in bar(numbers, width))
     parts = formats.share_bar([(state, number) for state, number in numbers if state is not State.DONE], width)

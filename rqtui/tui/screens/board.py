@@ -311,11 +311,12 @@ class Board(View):
         return Target(self.ref, pane.place.name, chosen, is_whole, self._queue, state, filter=expression, looked=looked)
 
     def second_line(self, width: int) -> chrome.Sides:
-        """The queue's counts, and how fast it goes."""
+        """How fast the queue goes; on a wide screen its counts, which stand in the tabs of a narrow one."""
         if self._queue is None:
             return super().second_line(width)
         fit = elision.among(safe(ref.queue) for ref in self.session.refs)
-        return chrome.queue_line(self._queue, self._rate, width, self.session.system_of(self.ref), fit)
+        line = chrome.queue_line if self.size.width >= board_layout.WIDE else chrome.board_line
+        return line(self._queue, self._rate, width, self.session.system_of(self.ref), fit)
 
     def dim(self, is_dim: bool) -> None:
         """The connection is lost, or back."""

@@ -81,6 +81,7 @@ class Overview(View):
         self._is_long = False
         self._named_of: list[Ref] = []  # the queues that this was told of
         self._known: dict[Ref, Queue] = {}
+        self._signs: dict[Ref, queues.Signs] = {}
         self._rates: dict[Ref, Rate] = {}
         self._rate = Rate()  # of all together, summed once per picture: the second line is asked for each second
         self._found = 0  # queues that fit the filter
@@ -157,8 +158,13 @@ class Overview(View):
 
     def _wishes(self) -> tuple[tuple[PageWish, ...], dict[str, tuple[Ask[Any], ...]]]:
         """What the preview needs to know of the queue under the cursor: its minutes, its workers, and, when others have
-        died since, some of its dead jobs."""
-        ref = self.ref() if self.has_preview else None
+        died since, some of its dead jobs; of a group these alone, of one queue after the other."""
+        shown = self._under_cursor() if self.has_preview else None
+        if isinstance(shown, Group):
+            return next(
+                filter(None, (self._dead_wish(ref, self._known.get(ref)) for ref in self._in_turn(shown))), ()
+            ), {}
+        ref = shown
         layout = self.session.layouts.get(ref.layout) if ref else None
         if ref is None or layout is None:
             return (), {}
@@ -183,6 +189,15 @@ class Overview(View):
                 del self._asks[next(iter(self._asks))]
             self._asks[ref, name] = make()
         return self._asks[ref, name]
+
+    def _in_turn(self, group: Group) -> list[Ref]:
+        """The queues of a group whose dead jobs are looked at: those of which nobody has seen any, then the others."""
+        return sorted(self._with_dead(group), key=lambda ref: ref in self._sampled)
+
+    def _with_dead(self, group: Group) -> list[Ref]:
+        """The queues of a group with the most dead jobs, as many as are remembered."""
+        dead = {ref: self._known[ref].count_in(State.DEAD) for ref in group.refs if ref in self._known}
+        return sorted((ref for ref in dead if dead[ref]), key=lambda ref: -dead[ref])[: PREVIEWED // 2]
 
     def _dead_wish(self, ref: Ref, queue: Queue | None) -> tuple[PageWish, ...]:
         dead = [count for count in queue.counts if count.state is State.DEAD and count.count] if queue else []
@@ -230,6 +245,8 @@ class Overview(View):
         counted = {Ref(queue.layout, queue.name): queue for queue in snapshot.queues}
         known = {**self._known, **counted}
         self._known = {ref: known[ref] for ref in refs if ref in known}
+        signs = {**self._signs, **{ref: queues.signs(queue) for ref, queue in counted.items()}}
+        self._signs = {ref: signs[ref] for ref in self._known}
         self._rates.update(snapshot.rates)
         self._rate = groups.rate([self._rates[ref] for ref in self._known if ref in self._rates])
         if not self.is_frozen and self._is_out_of_order(refs, counted):
@@ -324,7 +341,7 @@ class Overview(View):
         """Draws all rows; only queues that were `counted` can look otherwise (None: all, for something else is)."""
         self._say_empty()
         rows, fresh = (self._rows, counted) if counted is not None else ({}, ())
-        self._table.foot = queues.legend(self._known.values(), is_all=len(self._known) == len(self.session.refs))
+        self._table.foot = queues.legend(set(self._signs.values()), is_all=len(self._known) == len(self.session.refs))
         self._table.update(
             [
                 rows[id][1] if id in rows and isinstance(shown, Ref) and shown not in fresh else self._row(id, shown)
@@ -419,14 +436,26 @@ class Overview(View):
         about.title(
             Content.assemble((f" {formats.elide_middle(safe(name), 40)} ", "b $strong"), (f"{span} ", "$muted"))
         )
-        found = self._causes.get(shown, ()) if isinstance(shown, Ref) else ()
-        dead, looked = self._sampled.get(shown, (0, 0)) if isinstance(shown, Ref) else (0, 0)
+        found, dead, looked = self._died_of(shown)
         number = formats.numbered(len(found), "cause") if found else ""
         of = f"{formats.count(looked)} of {formats.count(dead, width=9)}" if looked < dead else f"{formats.count(dead)}"
         words = f"{number} among {of} dead " if found else ""
         causes.title(Content.assemble((" errors ", "b $state-dead" if found else "b $strong"), (words, "$muted")))
         about.refresh()
         causes.refresh()
+
+    def _died_of(self, shown: Ref | Group | None) -> tuple[tuple[Cause, ...], int, int]:
+        """The causes of death that are known, of how many dead jobs, and how many of these were looked at."""
+        if not isinstance(shown, Group):
+            return self._causes.get(shown, ()) if shown else (), *(
+                self._sampled.get(shown, (0, 0)) if shown else (0, 0)
+            )
+        from rqtui.tui.widgets import preview
+
+        looked = [ref for ref in self._with_dead(shown) if ref in self._sampled]
+        dead = sum(self._known[ref].count_in(State.DEAD) for ref in shown.refs if ref in self._known)
+        found = preview.together(self._causes[ref] for ref in looked)
+        return found, dead, sum(self._sampled[ref][1] for ref in looked)
 
     def _draw_preview(self, width: int, height: int) -> Content:
         shown = self._under_cursor()
@@ -435,7 +464,12 @@ class Overview(View):
         from rqtui.tui.widgets import preview
 
         if isinstance(shown, Group):
-            return preview.group_lines([self._known[ref] for ref in shown.refs if ref in self._known], width, height)
+            queue, rate = self._sum(shown)
+            if queue is None:
+                return Content.styled("not counted yet", "$muted")
+            each = [self._known[ref] for ref in shown.refs if ref in self._known]
+            sum_ = preview.Seen(queue, rate or Rate(), self._now_ms)
+            return preview.group_lines(sum_, each, width, height, ascii_only=self.session.settings.is_ascii)
         queue = self._known.get(shown)
         if queue is None:
             return Content.styled("not counted yet", "$muted")
@@ -451,17 +485,15 @@ class Overview(View):
         return preview.lines(seen, width, height, ascii_only=self.session.settings.is_ascii)
 
     def _draw_causes(self, width: int, height: int) -> Content:
-        ref = self.ref()
-        queue = self._known.get(ref) if ref else None
-        if isinstance(self._under_cursor(), Group):
-            return Content.styled(keys.renamed("of a group: Enter unfolds it, and each queue has its own"), "$muted")
-        if ref is None or queue is None or not queue.count_in(State.DEAD):
+        shown = self._under_cursor()
+        queue = self._sum(shown)[0] if isinstance(shown, Group) else self._known.get(shown) if shown else None
+        if queue is None or not queue.count_in(State.DEAD):
             keeps = queue is not None and any(count.state is State.DEAD for count in queue.counts)
             words = "no job has died" if keeps else "its system keeps no dead jobs" if queue else ""
             return Content.styled(words, "$muted")
         from rqtui.tui.widgets import preview
 
-        return preview.cause_lines(self._causes.get(ref, ()), self._now_ms, width, height)
+        return preview.cause_lines(self._died_of(shown)[0], self._now_ms, width, height)
 
     def second_line(self, width: int) -> chrome.Sides:
         """What all queues do together, and the sort; while the rows stand, what came and went since."""

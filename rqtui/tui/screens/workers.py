@@ -106,12 +106,13 @@ class Workers(View):
         """The workers."""
         return self.query_one("#workers", Table)
 
-    def _columns(self) -> Sequence[Column]:
+    def _columns(self) -> tuple[Column, ...]:
         fit = elision.among(safe(ref.queue) for ref in self.session.refs)
+        among = elision.among(safe(seat.name) for seat in self._seats)
         queue = () if len(self.refs) == 1 else (Column("queue", "queue", 8, weight=1, drop=3, style="muted", fit=fit),)
         return (
             Column("state", "state", 13),
-            Column("worker", "worker", 14, weight=2, style="strong"),
+            Column("worker", "worker", 14, weight=2, style="strong", fit=among),
             *queue,
             Column("holds", "holds", 5, align="right", drop=4),
             Column("job", "job", 12, weight=3, drop=2),
@@ -161,6 +162,8 @@ class Workers(View):
 
     def _draw(self) -> None:
         self.table.empty = self._sentence()
+        if (columns := self._columns()) != self.table.painter.columns:  # workers with other names
+            self.table.set_columns(columns)
         self.table.update([self._row(seat) for seat in self._shown()[:MOST_ROWS]])
         about = safe(self.refs[0].queue) if len(self.refs) == 1 else f"{len(self.refs) or 'all'} queues"
         wanted = [Piece(f"/{safe(self._expression)} ", "accented")] if self._expression else []
@@ -301,7 +304,6 @@ class Workers(View):
         self.refs = self._named if not self.refs else ()
         self._seats, self._asked = (), ()
         self.table.reset()
-        self.table.set_columns(self._columns())
         self._draw()
         self.host.look_again()
 

@@ -255,38 +255,109 @@ def _door(door: Door, label: str) -> Content:
 
 
 def queue_line(queue: Queue, rate: Rate, width: int, system: str = "", fit: Fit = formats.elide_middle) -> Sides:
-    """The second line on a board: the queue and its `system`, the states' counts, and, where it counts, how fast.
+    """The second line of what is about a queue: its name and `system`, the states' counts, and how fast it goes.
 
     `fit` shortens a long name.
     """
-    name = Content.styled(fit(safe(queue.name), max(12, width // 4)), "b $strong")
-    paused = Content.styled("   paused", "$state-reserved") if queue.paused else Content()
+    name, paused = _name(queue, width, fit), _paused(queue)
     drains = rate.drains_s(queue.count_in(State.READY))
     named = Content.assemble(name, (f"  {system}", "$muted")) if system else name
-    is_told = bool({"in", "out"} & set(queue.counters)) or rate.in_s > 0 or any(rate.history)
-    in_ = Content.assemble(("in ", "$muted"), formats.rate(rate.in_s)) if is_told else Content()
-    out = Content.assemble(("out ", "$muted"), formats.rate(rate.out_s)) if is_told else Content()
-
-    def spark(cells: int) -> Content:
-        shown = formats.sparkline(rate.history[-cells:], cells) if any(rate.history) else ""
-        return Content.styled(shown, "$state-ready")
+    in_, out = _in_and_out(queue, rate)
 
     def speed(cells: int, *more: Content) -> Content:
-        return Content("  ").join([piece for piece in (*more, out, spark(cells)) if piece.cell_length])
+        return _beside(*more, out, _spark(rate, cells))
 
     until = [Content.assemble(("drains in ", "$muted"), formats.age(drains * 1000))] if drains is not None else []
     words, arrows = _counts(queue, True), _counts(queue, False)
+    said = Content("   ").join([words, *paused])
+    short = Content("   ").join([arrows, *paused])
     return first_that_fits(
         (
-            (Content.assemble(named, "   ", words, paused), speed(20, *until, in_)),
-            (Content.assemble(named, "   ", words, paused), speed(12, in_)),
-            (Content.assemble(name, "   ", words, paused), speed(12, in_)),
-            (Content.assemble(name, "  ", arrows, paused), speed(12, *until)),
-            (Content.assemble(name, "  ", arrows, paused), speed(8)),
-            (Content.assemble(name, "  ", arrows, paused), Content("")),
+            (Content.assemble(named, "   ", said), speed(20, *until, in_)),
+            (Content.assemble(named, "   ", said), speed(12, in_)),
+            (Content.assemble(name, "   ", said), speed(12, in_)),
+            (Content.assemble(name, "  ", short), speed(12, *until)),
+            (Content.assemble(name, "  ", short), speed(8)),
+            (Content.assemble(name, "  ", short), Content("")),
         ),
         width,
     )
+
+
+def board_line(queue: Queue, rate: Rate, width: int, system: str = "", fit: Fit = formats.elide_middle) -> Sides:
+    """The second line on a board whose frame has tabs, which tell the counts: how it goes, and what waits how long.
+
+    Where room is short the `system` goes first, then the facts from the last on; the last of all are how many come out.
+    """
+    name, paused, facts = _name(queue, width, fit), _paused(queue), _facts(queue, rate)
+    named = Content.assemble(name, (f"  {system}", "$muted")) if system else name
+    in_, out = _in_and_out(queue, rate)
+
+    def left(of: Content, number: int) -> Content:
+        return Content("   ").join([of, *paused, *facts[:number]])
+
+    def speed(cells: int) -> Content:
+        return _beside(in_, out, _spark(rate, cells))
+
+    some = min(3, len(facts))  # that stand before a sparkline
+    return first_that_fits(
+        (
+            *((left(named, len(facts)), speed(cells)) for cells in (20, 12)),
+            *((left(name, number), speed(cells)) for number in range(len(facts), some - 1, -1) for cells in (12, 8)),
+            *((left(name, number), speed(0)) for number in range(some, 1, -1)),
+            *((left(name, number), out) for number in range(some, -1, -1)),
+            (left(name, 0), Content()),
+        ),
+        width,
+    )
+
+
+def _facts(queue: Queue, rate: Rate) -> list[Content]:
+    """What no count tells, the most pressing first."""
+    drains, failed = rate.drains_s(queue.count_in(State.READY)), rate.failed_s
+    is_late = bool(queue.overdue), bool(queue.expired)
+    said = (
+        ("failing ", f"{100 * failed / (rate.out_s + failed):.1f} %" if failed else "", "$state-dead"),
+        ("", f"{formats.count(queue.overdue)} due" if is_late[0] else "", "$state-scheduled"),
+        ("", f"{formats.numbered(queue.expired, 'lease')} over" if is_late[1] else "", "$state-reserved"),
+        ("oldest ", formats.age(queue.oldest_ready_ms) if queue.oldest_ready_ms is not None else "", "$data"),
+        ("drains in ", formats.age(drains * 1000) if drains is not None else "", "$data"),
+        ("workers ", formats.count(queue.workers) if queue.workers is not None else "", "$data"),
+        ("next due in ", _ahead(queue.next_due_ms, is_late[0]), "$data"),
+        ("next lease ends in ", _ahead(queue.next_expiry_ms, is_late[1]), "$data"),
+    )
+    return [Content.assemble((label, "$muted"), (value, hue)) for label, value, hue in said if value]
+
+
+def _ahead(ms: int | None, is_late: bool) -> str:
+    return "" if ms is None or is_late else formats.age(ms)
+
+
+def _name(queue: Queue, width: int, fit: Fit) -> Content:
+    return Content.styled(fit(safe(queue.name), max(12, width // 4)), "b $strong")
+
+
+def _paused(queue: Queue) -> list[Content]:
+    return [Content.styled("paused", "$state-reserved")] if queue.paused else []
+
+
+def _in_and_out(queue: Queue, rate: Rate) -> tuple[Content, Content]:
+    """Per second; nothing where nobody counts."""
+    if not ({"in", "out"} & set(queue.counters) or rate.in_s > 0 or any(rate.history)):
+        return Content(), Content()
+    return (
+        Content.assemble(("in ", "$muted"), formats.rate(rate.in_s)),
+        Content.assemble(("out ", "$muted"), formats.rate(rate.out_s)),
+    )
+
+
+def _spark(rate: Rate, cells: int) -> Content:
+    shown = formats.sparkline(rate.history[-cells:], cells) if cells and any(rate.history) else ""
+    return Content.styled(shown, "$state-ready")
+
+
+def _beside(*pieces: Content) -> Content:
+    return Content("  ").join([piece for piece in pieces if piece.cell_length])
 
 
 def _counts(queue: Queue, has_words: bool) -> Content:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from textual.content import Content
 
@@ -17,7 +17,7 @@ from rqtui.engine import history as stats
 from rqtui.engine.history import History
 from rqtui.model import Job, Queue, Rate, State, Worker
 from rqtui.reports import errors
-from rqtui.text import formats
+from rqtui.text import elision, formats
 from rqtui.text.body import mask_text
 from rqtui.text.sanitise import safe
 from rqtui.tui.format.queues import HUES
@@ -29,6 +29,7 @@ MINUTES = 60
 LABEL = 6  # cells beside the plot
 _LEAST_PLOT = 4  # rows with its axis
 _MOST_WHY = 6
+_NAME_CELLS = (64, 32, 24, 16, 10)  # of each name of a worker: the first that lets all of them stand on a line
 _WITH_BARS = 26  # rows from which on there is room for the places beside a plot
 
 
@@ -190,7 +191,7 @@ def _places(seen: Seen, width: int) -> list[Content]:
     return [
         Content.styled("places", "b $strong"),
         Content.styled(formats.fit(words, width).rstrip(), "$muted"),
-        Content.styled(formats.fit(_workers(seen), width).rstrip(), "$muted"),
+        Content.styled(formats.fit(_workers(seen, width), width).rstrip(), "$muted"),
     ]
 
 
@@ -210,19 +211,26 @@ def _bars(seen: Seen, width: int) -> list[Content]:
     ]
 
 
-def _workers(seen: Seen) -> str:
+def _workers(seen: Seen, width: int) -> str:
+    """How many they are, and their names: of each as much as has room, so that they are told apart."""
     number, workers = seen.queue.workers, seen.workers or ()
     if number is None:
         return "its system keeps no list of workers"
     late = [worker for worker in workers if worker.is_late(seen.now_ms)]
-    silent = f", {formats.count(len(late))} silent: {_names(late)}" if late else ""
     live = [worker for worker in workers if worker not in late]
-    named = f": {_names(live)}" if live else ""
-    return f"{formats.numbered(number, 'worker')}{named}{silent}"
+    fit = elision.among(safe(worker.name) for worker in workers)
+
+    def said(cells: int) -> str:
+        silent = f", {formats.count(len(late))} silent: {_names(late, fit, cells)}" if late else ""
+        named = f": {_names(live, fit, cells)}" if live else ""
+        return f"{formats.numbered(number, 'worker')}{named}{silent}"
+
+    made = (said(cells) for cells in _NAME_CELLS)
+    return next((words for words in made if formats.cell_len(words) <= width), said(_NAME_CELLS[-1]))
 
 
-def _names(workers: Sequence[Worker]) -> str:
-    return " ".join(safe(worker.name) for worker in workers[:12]) + (" …" if len(workers) > 12 else "")
+def _names(workers: Sequence[Worker], fit: elision.Fit, cells: int) -> str:
+    return " ".join(fit(safe(worker.name), cells) for worker in workers[:12]) + (" …" if len(workers) > 12 else "")
 
 
 # -- what the dead died of -------------------------------------------------------------------------------------------
@@ -267,18 +275,41 @@ def cause_lines(found: Sequence[Cause], now_ms: int, width: int, height: int) ->
 # -- a group of queues -----------------------------------------------------------------------------------------------
 
 
-def group_lines(queues: Sequence[Queue], width: int, height: int) -> Content:
-    """The queues of a group with their verdicts, the worst first."""
+def group_lines(seen: Seen, queues: Sequence[Queue], width: int, height: int, *, ascii_only: bool = False) -> Content:
+    """What the queues of a group do and count together (`seen`), and the verdict of each, the worst first."""
+    places = [*_places(seen, width), *_bars(seen, width)]
+    least = 1 + len(places) + 2  # what stands without verdicts: the rates, and an empty line before each part
     ranked = sorted(queues, key=lambda queue: (_RANKS.get(queue.verdict.severity, 0), queue.name))
-    made = [
-        Content.assemble(
-            ("● ", f"${HUES[queue.verdict.severity]}"),
-            (formats.fit(safe(queue.name), min(32, width // 3)), "$strong"),
-            ("  " + formats.fit(safe(queue.verdict.text), max(8, width - 36)).rstrip(), "$muted"),
-        )
-        for queue in ranked[:height]
-    ]
-    return Content("\n").join(made)
+    shown = ranked[: max(1, min(_MOST_WHY, height - least - 1))]
+    more = len(ranked) - len(shown)
+    why = [_verdict(queue, width) for queue in shown]
+    why += [Content.styled(f"and {formats.numbered(more, 'more queue')}", "$muted")] if more else []
+    room = height - least - len(why)
+    plot_ = [*_plot(seen, width, room - 1, ascii_only), Content()] if room - 1 >= _LEAST_PLOT else [Content()]
+    return Content("\n").join([_rates(seen, width), *plot_, *why, Content(), *places][: max(1, height)])
+
+
+def _verdict(queue: Queue, width: int) -> Content:
+    return Content.assemble(
+        ("● ", f"${HUES[queue.verdict.severity]}"),
+        (formats.fit(safe(queue.name), min(32, width // 3)), "$strong"),
+        ("  " + formats.fit(safe(queue.verdict.text), max(8, width - 36)).rstrip(), "$muted"),
+    )
+
+
+def together(causes_of: Iterable[Sequence[Cause]]) -> tuple[Cause, ...]:
+    """The causes of several queues as those of one, the most frequent first."""
+    found: dict[str, Cause] = {}
+    for cause in (cause for these in causes_of for cause in these):
+        before = found.get(cause.id)
+        found[cause.id] = _sum(before, cause) if before else cause
+    return tuple(sorted(found.values(), key=lambda cause: -cause.jobs))
+
+
+def _sum(one: Cause, other: Cause) -> Cause:
+    first = min((ms for ms in (one.first_ms, other.first_ms) if ms is not None), default=None)
+    last = max((ms for ms in (one.last_ms, other.last_ms) if ms is not None), default=None)
+    return replace(one, jobs=one.jobs + other.jobs, first_ms=first, last_ms=last)
 
 
 _RANKS = {"critical": -3, "warning": -2, "unknown": -1}

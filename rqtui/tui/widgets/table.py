@@ -146,7 +146,7 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
         self.lets_go = False
         """A cursor that nobody has moved is on what is there, not on a row that left."""
         self._is_loaded = False
-        self._is_pressed = False  # a button of the mouse went down here
+        self._pressed: Id | None = None  # the row on which a button of the mouse went down
         self._is_touched = False  # somebody moved the cursor; before that an unfocused table shows its head
         self._asked: int | None = None
 
@@ -296,26 +296,31 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
         return self.has_marks or action not in _OF_MARKS
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """The frame answers at once: the focus may move this table from under the mouse before the click is over."""
-        self._is_pressed = True
-        if event.y == 0 and event.get_content_offset(self) is None:
+        """A press on the frame or on a row counts at once: the focus that comes with it may move this table from under
+        the mouse before the click is over. The event has the place in the table as it stood then."""
+        self._pressed = None
+        x, y = event.get_content_offset_capture(self)
+        if event.y == 0 > y:
             self.post_message(self.TitleClicked(self, event.x - TITLE_AT))
+        elif 0 <= x < self.size.width and self.show_header <= y < self.size.height:
+            place = self.top + y - self.show_header
+            if place < self._window.total:
+                self._move(place)
+                self._pressed = self._held.id if self._held is not None else None
 
     def on_click(self, event: events.Click) -> None:
-        was_pressed, self._is_pressed = self._is_pressed, False
+        pressed, self._pressed = self._pressed, None
         offset = event.get_content_offset(self)
-        if offset is None or not was_pressed:  # it began elsewhere, and this table came under the mouse
+        if offset is None:
             return
         column = self.painter.column_at(offset.x, self.scrollable_content_region.width)
-        place = self.top + offset.y - self.show_header
         if offset.y < self.show_header:
             self.post_message(self.HeadClicked(self, column))
-        elif place < self._window.total:
-            self._move(place)
+        elif pressed is not None and self._held is not None and pressed == self._held.id:  # else it began elsewhere
             if event.chain == 2:  # a double click
                 self.action_open()
-            elif self._held is not None:
-                self.post_message(self.CellClicked(self, self._held.id, column))
+            else:
+                self.post_message(self.CellClicked(self, pressed, column))
 
     def on_focus(self) -> None:
         self.repaint()

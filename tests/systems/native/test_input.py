@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from families import in_one
 from keyspace import dump
-from native_jobs import NATIVE_KEYS, NOW, SCRIPTS, ask, key
+from native_jobs import NATIVE_KEYS, NOW, SCRIPTS, ask, key, plant_job
 from native_subject import NATIVE, USES
 from redis import Redis
 from redis.exceptions import ResponseError
@@ -138,6 +138,26 @@ def test_restore_takes_only_what_delete_could_have_returned(any_client: Redis, r
     with pytest.raises(Refused, match="row 2: .*nothing was changed"):
         ask(any_client, "restore", [good, row])
     assert dump(any_client) == {}
+
+
+@in_one(
+    "row",
+    [
+        (b"a", "done", b"", "ready", "1", b"", b""),
+        (b"a", "", b"", "ready", "1", b"", b""),
+        (b"a", "ready", b"", "nowhere", "1", b"", b""),
+        (b"a", "ready", b"", "dead", "nan", b"", b""),
+        (b"a", "ready", b"", "dead", "1e300", b"", b""),
+        (b"a", "ready", b"", "dead", "1", b"garbage", b""),
+        (b"a", "ready", b"", "reserved", "1", b"", b""),
+    ],
+)
+def test_revert_takes_only_what_a_verb_could_have_left(any_client: Redis, row: tuple[object, ...]) -> None:
+    plant_job(any_client, "ready", b"good", 1)
+    before = dump(any_client)
+    with pytest.raises(Refused, match="row 2: .*nothing was changed"):
+        ask(any_client, "revert", [(b"good", "ready", b"", "dead", "1", b"", b""), row])
+    assert dump(any_client) == before
 
 
 def test_a_queue_of_a_later_schema_is_left_alone(any_client: Redis) -> None:

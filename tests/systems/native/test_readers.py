@@ -7,6 +7,7 @@ from native_jobs import HOUR, LEASE, NOW, ask, body, history, key, line, plant_j
 from redis import Redis
 
 from rqtui.engine.engine import with_layouts
+from rqtui.model import Focus
 from rqtui.systems import registry
 
 COUNTED = (
@@ -142,3 +143,19 @@ def test_one_queue_is_counted_as_many_are(any_client: Redis) -> None:
         assert queue.next_due_ms is not None and queue.next_expiry_ms is not None and queue.oldest_ready_ms is not None
     assert [count.count for count in empty.counts] == [0] * 5 and empty.counters["dead_max"] == 100_000
     assert (empty.next_due_ms, empty.next_expiry_ms, empty.oldest_ready_ms, empty.paused) == (None,) * 3 + (False,)
+
+
+def test_what_is_due_or_over_at_this_very_instant_counts_as_that(any_client: Redis) -> None:
+    plant_job(any_client, "scheduled", b"now", NOW)
+    plant_job(any_client, "reserved", b"over", NOW, attempts=line(1, "7"))
+    found = ask(any_client, "counts", now_ms=NOW).values
+    assert (found["overdue"], found["expired"]) == (1, 1)
+    found = ask(any_client, "counts", now_ms=NOW - 1).values
+    assert (found["overdue"], found["expired"]) == (0, 0)
+
+
+def test_a_job_that_was_put_in_1970_waits_since_then(any_client: Redis) -> None:
+    plant_job(any_client, "ready", b"a", 1, enqueued_ms=0)
+    engine = with_layouts(any_client, [registry.make("native")])
+    (queue,) = engine.snapshot(Focus(queues=(engine.find("mail"),))).queues
+    assert queue.oldest_ready_ms == queue.counted_ms

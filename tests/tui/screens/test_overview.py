@@ -90,8 +90,10 @@ def test_none_unknown_and_not_looked_yet_have_three_signs() -> None:
     assert sign(counts, "dead") == sign(counts, "rate") == formats.ZERO
     assert sign(queues.line("z", "z", "native", counted("z"), None, shape), "rate") == formats.NOT_YET
     assert sign(queues.line("z", "z", "native", None, None, shape), "dead") == formats.NOT_YET
-    assert queues.legend([counted("y")], is_all=True) == ""
-    assert queues.legend([kept], is_all=False) == ("· none     — the system keeps no such thing     … not counted yet")
+    assert queues.legend([queues.signs(counted("y"))], is_all=True) == ""
+    assert queues.legend([queues.signs(kept)], is_all=False) == (
+        "· none     — the system keeps no such thing     … not counted yet"
+    )
 
 
 def test_a_queue_that_shares_its_prefix_with_none_stands_alone() -> None:
@@ -117,6 +119,9 @@ def test_a_group_sums_its_queues_and_has_the_worst_verdict() -> None:
     assert (total.workers, total.oldest_ready_ms) == (1, 9_000)
     assert total.verdict.text == "2 queues · us: paused: P resumes it"
     assert groups.rate([Rate(1, 2, 0, (1.0, 2.0)), Rate(3, 4, 0, (5.0,))]) == Rate(4, 6, 0, (1.0, 7.0))
+    quiet = Rate(0, 0, 0, (0.0, 0.0, 0.0))
+    assert groups.rate([Rate(1, 2, 0, (1.0, 2.0)), quiet]).history == (0.0, 1.0, 2.0), "as long as the longest"
+    assert groups.rate([quiet, Rate()]).history == quiet.history and groups.rate([]) == Rate()
 
 
 def test_a_sum_of_queues_that_were_not_all_counted_is_not_exact() -> None:

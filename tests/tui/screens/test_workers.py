@@ -7,7 +7,7 @@ import time
 from mill_system import Mill, grind, hire, mill
 from pictures import clock, same_as_kept  # noqa: F401 (a fixture)
 from redis import Redis
-from screens import Seeded, on_screen, screen
+from screens import WIDE, Seeded, on_screen, screen
 from troubles import beat, hold
 
 from rqtui.client.native_keys import keys
@@ -171,3 +171,25 @@ async def test_a_question_says_what_a_verb_does_in_this_system_and_a_form_begins
         await it.until(lambda: client.exists("mill:paused"))
         await it.press("N")
         await it.until_shown("Enqueue a job", '"func": ""', '"kwargs": {}')
+
+
+@on_screen
+async def test_workers_with_long_names_are_told_apart_in_every_view(url: str, client: Redis) -> None:
+    ends = {"eu-west-1.mail-worker-07": "07", "eu-west-1.mail-worker-08": "08", "us-east-1.mail-worker-07": "us"}
+    for name in ends:
+        hold(client, f"acme.production.{name}", f"job-of-{name[-2:]}-{name[:2]}")
+        beat(client, f"acme.production.{name}", 1)
+
+    def are_told_apart(text: str) -> bool:
+        cut = [word for word in text.split() if "…" in word and any(end in word for end in ends.values())]
+        return len(set(cut)) == len(ends) and all(any(end in word for word in cut) for end in ends.values())
+
+    async with screen(url) as it:
+        await it.press("w")
+        await it.until(lambda: are_told_apart(it.text()), "the workers of all queues")
+        await it.press("escape", "enter")
+        await it.until(lambda: are_told_apart(it.text()), "the rows of reserved jobs")
+    async with screen(url, WIDE) as it:
+        await it.until_shown("3 workers: ")
+        line = next(line for line in it.text().splitlines() if "3 workers: " in line)
+        assert are_told_apart(line), line
