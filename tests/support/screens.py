@@ -41,6 +41,7 @@ from rqtui.tui.view import View
 WIDE, NARROW = (160, 45), (80, 24)
 PLACES = ("1", "2", "3", "4", "5")
 MOMENT_S = 0.2
+HANGS_S = 300.0  # no test takes so long, on a busy machine either
 RARELY_S = 5.0  # between two pictures: no Redis of a test is so slow
 
 
@@ -49,7 +50,7 @@ def on_screen(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
 
     @functools.wraps(test)
     def run(*args: Any, **named: Any) -> None:
-        asyncio.run(asyncio.wait_for(test(*args, **named), 110))
+        asyncio.run(asyncio.wait_for(test(*args, **named), HANGS_S))
 
     return run
 
@@ -255,6 +256,26 @@ VIEW_KEYS = {
     "redis": "i",
     "operations": "o",
 }
+
+
+async def opened_view(it: Screen, name: str) -> None:
+    """Opens a side view by its key, and waits for a picture of it."""
+    await it.press(VIEW_KEYS[name])
+    await it.until(lambda: it.app.navigation.view is not None and name == it.app.navigation.view.NAME, name)
+    await it.until_refreshed()
+
+
+async def back_to_overview(it: Screen) -> None:
+    """Leaves by Escape whatever is open above the overview."""
+
+    def is_there() -> bool:
+        view = it.app.navigation.view
+        return view is not None and view is it.app.screen and view.NAME == "overview"
+
+    for _step in range(8):
+        if not is_there():
+            await it.press("escape")
+    assert is_there(), it.text()
 
 
 def judge(it: Screen) -> None:

@@ -10,12 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from redis import Redis
 from rich.cells import cell_len
-from screens import NARROW, WIDE, Screen, Seeded, text_of
+from screens import HANGS_S, NARROW, WIDE, Screen, Seeded, text_of
 
 from rqtui.config.settings import Settings
 from rqtui.tui.app import Cockpit
 from rqtui.tui.session import Refreshed
 from rqtui.tui.terminal.ascii_filter import ascii_of
+
+SIZES = pytest.mark.parametrize(
+    "size", [pytest.param(NARROW, id="80x24"), pytest.param(WIDE, id="160x45", marks=pytest.mark.matrix)]
+)
 
 
 class Counted(Cockpit):
@@ -42,7 +46,7 @@ async def opened(it: Screen, *words: str) -> None:
     await it.until_shown(*words)
 
 
-@pytest.mark.parametrize("size", [NARROW, WIDE], ids=["80x24", "160x45"])
+@SIZES
 def test_when_calm_a_refresh_paints_once_and_nothing_paints_in_between(
     url: str, seeded: Seeded, size: tuple[int, int]
 ) -> None:
@@ -71,7 +75,7 @@ def test_when_calm_a_refresh_paints_once_and_nothing_paints_in_between(
             await pilot.pause(1.3)  # longer than the clock's second
             assert app.painted == before
 
-    asyncio.run(asyncio.wait_for(run(), 60))
+    asyncio.run(asyncio.wait_for(run(), HANGS_S))
 
 
 def test_when_calm_no_cursor_blinks_and_nothing_is_animated(url: str, seeded: Seeded) -> None:
@@ -90,8 +94,8 @@ def test_when_calm_no_cursor_blinks_and_nothing_is_animated(url: str, seeded: Se
                 assert widget.cursor_blink is not is_calm  # type: ignore[attr-defined]
             assert (app.animation_level == "none") is is_calm
 
-    asyncio.run(asyncio.wait_for(run(True), 60))
-    asyncio.run(asyncio.wait_for(run(False), 60))
+    asyncio.run(asyncio.wait_for(run(True), HANGS_S))
+    asyncio.run(asyncio.wait_for(run(False), HANGS_S))
 
 
 # ── ASCII ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -108,7 +112,7 @@ def test_what_tells_something_keeps_telling_it() -> None:
     assert ascii_of("╭─ ready ▶ 12/s ─╮ × ◆ … café 日 ⣿") == "+- ready > 12/s -+ x * ~ cafe ?? @"
 
 
-@pytest.mark.parametrize("size", [NARROW, WIDE], ids=["80x24", "160x45"])
+@SIZES
 def test_with_ascii_every_view_and_dialog_is_ascii(url: str, seeded: Seeded, size: tuple[int, int]) -> None:
     seeded.put("café-日本", "a2")
     seeded.bury("d1")
@@ -136,4 +140,4 @@ def test_with_ascii_every_view_and_dialog_is_ascii(url: str, seeded: Seeded, siz
             await it.press("escape", "question_mark")
             assert text_of(app).isascii() and "+-" in text_of(app)
 
-    asyncio.run(asyncio.wait_for(run(), 60))
+    asyncio.run(asyncio.wait_for(run(), HANGS_S))
