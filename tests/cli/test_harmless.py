@@ -102,7 +102,21 @@ def world(client: Redis, url: str, settings: Callable[[str, str], None]) -> Iter
 
 NAMES = ("mail", "dispatcher:readytasklist", "redisched:topic", "timeout_sets:todos", "orizuru:list", "safe_pop:list")
 LOOKS: list[tuple[str, ...]] = [
-    *((name,) for name in ("snapshot", "workers", "errors", "kinds", "health", "events", "stats", "loops", "redis")),
+    *(
+        (name,)
+        for name in (
+            "snapshot",
+            "workers",
+            "errors",
+            "kinds",
+            "health",
+            "events",
+            "stats",
+            "loops",
+            "redis",
+            "schedules",
+        )
+    ),
     *((name, each) for name in ("snapshot", "health", "jobs", "check", "errors", "kinds", "workers") for each in NAMES),
     ("snapshot", EVIL),
     ("snapshot", f"safe_pop:list{EVIL}"),
