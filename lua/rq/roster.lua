@@ -16,7 +16,7 @@
 --                  shutdown_requested_date str, version str, python_version str, death str, executions int, execution bytes)
 local workers = KEYS[1]
 local offset, limit = tonumber(ARGV[3] ~= '' and ARGV[3] or 0), tonumber(ARGV[4] ~= '' and ARGV[4] or 150)
-if #ARGV < 4 or #ARGV[1] > 15 or string.find(ARGV[1] .. ARGV[3] .. ARGV[4], '%D') or not offset or not limit or limit < 1 or limit > 500 then
+if #ARGV < 4 or #ARGV[1] > 15 or #ARGV[3] > 15 or string.find(ARGV[1] .. ARGV[3] .. ARGV[4], '%D') or not offset or not limit or limit < 1 or limit > 500 then
   return redis.error_reply('ERR now_ms and offset are whole numbers, limit is 1 to 500; nothing was changed')
 end
 local clock = redis.call('TIME')
