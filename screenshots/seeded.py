@@ -110,15 +110,15 @@ async def still(
     queue = keys[0] if keys and keys[0] in queues else ""
     app = StillCockpit(url, open_queue=queue, **options)
     async with app.run_test(size=size) as pilot:
-        await _settle(app, pilot, looks=1)
+        await settle(app, pilot, looks=1)
         for key in keys[bool(queue) :]:
             await pilot.press(key)
-            await _settle(app, pilot, looks=1)
-        await _settle(app, pilot)
+            await settle(app, pilot, looks=1)
+        await settle(app, pilot)
         yield app
 
 
-async def _settle(app: StillCockpit, pilot: Pilot[None], looks: int = 5) -> None:
+async def settle(app: StillCockpit, pilot: Pilot[None], looks: int = 5) -> None:
     """Waits until the view under the keys has what it asked for, and the screen stood still for so many looks."""
     before: list[Strip] = []
     same = 0

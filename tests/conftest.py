@@ -18,6 +18,7 @@ RQTUI_TEST_URL names a server to be used instead of all of these: `support/dedic
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 import shutil
@@ -59,6 +60,18 @@ def _keep_bytecode(folder: Path) -> None:
         sys.dont_write_bytecode, sys.pycache_prefix = False, str(folder)
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Thousands of tests are collected and stay: without this the garbage collector walks through all of them again and
+    again, for a fifth of what a test of the screen costs."""
+    gc.disable()
+    result = yield
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
+    gc.enable()
+    return result  # type: ignore[return-value]
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -70,6 +71,16 @@ def all_hold(cases: Iterable[tuple[str, Callable[[], object]]]) -> None:
         raise ExceptionGroup(f"{len(failed)} of {passed + len(failed)} cases: {'; '.join(names)}", failed)
     if skipped and not passed:
         raise skipped[0]
+
+
+@contextmanager
+def case(name: str) -> Iterator[str]:
+    """Names the case in which something fails, where the cases of a family follow one another in one app."""
+    try:
+        yield name
+    except Exception as error:
+        error.add_note(f"in the case {name}")
+        raise
 
 
 def _brief(value: Any) -> str:

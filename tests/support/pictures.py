@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+from families import case
+from screens import text_of
+from textual.pilot import Pilot
 
 from rqtui.connection import connect
 from rqtui.connection.embedded import EmbeddedServer
-from screenshots.seeded import NOW, Seed, seed
+from screenshots.seeded import NOW, Seed, seed, settle, still
 
 FOLDER = Path(__file__).parents[1] / "snapshots"
 
@@ -64,3 +68,16 @@ def same_as_kept(name: str, text: str) -> None:
     if os.environ.get("RQTUI_WRITE_SNAPSHOTS"):
         file.write_text(text + "\n", "utf-8")
     assert text + "\n" == file.read_text("utf-8")
+
+
+async def sizes_as_kept(url: str, name: str, sizes: Iterable[tuple[int, int]], keys: Sequence[str]) -> None:
+    """One app after these keys, whose terminal takes each size in turn, looks in each as kept under `name`-WxH."""
+    first, *others = sizes
+    async with still(url, first, keys) as app:
+        for size in (first, *others):
+            with case(f"{name}-{size[0]}x{size[1]}") as title:
+                if size != first:
+                    pilot: Pilot[Any] = Pilot(app)
+                    await pilot.resize_terminal(*size)
+                    await settle(app, pilot)
+                same_as_kept(title, text_of(app))

@@ -257,6 +257,26 @@ VIEW_KEYS = {
 }
 
 
+async def opened_view(it: Screen, name: str) -> None:
+    """Opens a side view by its key, and waits for a picture of it."""
+    await it.press(VIEW_KEYS[name])
+    await it.until(lambda: it.app.navigation.view is not None and name == it.app.navigation.view.NAME, name)
+    await it.until_refreshed()
+
+
+async def back_to_overview(it: Screen) -> None:
+    """Leaves by Escape whatever is open above the overview."""
+
+    def is_there() -> bool:
+        view = it.app.navigation.view
+        return view is not None and view is it.app.screen and view.NAME == "overview"
+
+    for _step in range(8):
+        if not is_there():
+            await it.press("escape")
+    assert is_there(), it.text()
+
+
 def judge(it: Screen) -> None:
     """Every painted row is as wide as the terminal, and holds nothing that commands it."""
     size = it.app.size

@@ -93,7 +93,12 @@ class Terminal:
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=20).stdout
 
 
-@pytest.fixture(params=[(80, 24), (160, 45)], ids=["80x24", "160x45"])
+@pytest.fixture(
+    params=[
+        pytest.param((80, 24), id="80x24"),
+        pytest.param((160, 45), id="160x45", marks=pytest.mark.matrix),
+    ]
+)
 def terminal(request: pytest.FixtureRequest) -> Iterator[Terminal]:
     """A terminal of either size."""
     made = Terminal(*request.param)

@@ -13,11 +13,12 @@ from typing import Any
 
 import keyspace
 import pytest
+from families import case
 from hostile import body, commands, harm, id, text
 from ptys import in_pty
 from redis import Redis
 from rich.cells import cell_len
-from screens import NARROW, VIEW_KEYS, WIDE, judge, on_screen, screen
+from screens import NARROW, WIDE, back_to_overview, judge, on_screen, opened_view, screen
 from shell import shell
 
 from rqtui.client.queue import Queue
@@ -162,16 +163,15 @@ def test_hundreds_of_hostile_jobs_on_every_page_of_the_board(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", registry.VIEWS)
-def test_hostile_names_on_every_side_view(url: str, hostile_queue: Queue, name: str) -> None:
-    @on_screen
-    async def run() -> None:
-        for size in (NARROW, WIDE):
-            async with screen(url, size, read_only=True) as it:
+@pytest.mark.parametrize("size", [NARROW, WIDE], ids=["80x24", "160x45"])
+@on_screen
+async def test_hostile_names_on_every_side_view(url: str, hostile_queue: Queue, size: tuple[int, int]) -> None:
+    async with screen(url, size, read_only=True) as it:
+        for name in registry.VIEWS:
+            with case(name):
+                await back_to_overview(it)
                 await it.until_shown("[red]q")
-                await it.press(VIEW_KEYS[name])
-                await it.until(lambda: it.app.navigation.view is not None and name == it.app.navigation.view.NAME)
-                await it.until_refreshed()
+                await opened_view(it, name)
                 await it.until_refreshed()
                 judge(it)
                 for key in ("j", "j", "enter"):
@@ -179,33 +179,30 @@ def test_hostile_names_on_every_side_view(url: str, hostile_queue: Queue, name: 
                     await it.pilot.pause()
                     judge(it)
 
-    run()
-
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rows", [2, pytest.param(8, marks=pytest.mark.matrix)])
-@pytest.mark.parametrize("change", ["D", "K", "C", "N"])
-def test_hostile_names_in_questions_and_toasts(url: str, hostile_queue: Queue, change: str, rows: int) -> None:
-    @on_screen
-    async def run() -> None:
-        async with screen(url, NARROW) as it:
-            await it.until_shown("[red]q")
-            await it.press("enter")
-            await it.until_refreshed()
-            for _ in range(rows):
-                await it.press(change)
-                await it.pilot.pause()
-                judge(it)
-                if change in "DK":
-                    await it.press("tab", "tab", "y")
-                    await it.pilot.pause(0.1)
+@on_screen
+async def test_hostile_names_in_questions_and_toasts(url: str, hostile_queue: Queue, rows: int) -> None:
+    async with screen(url, NARROW) as it:
+        for change in ("D", "K", "C", "N"):
+            with case(change):
+                await back_to_overview(it)
+                await it.until_shown("[red]q")
+                await it.press("enter")
+                await it.until_refreshed()
+                for _ in range(rows):
+                    await it.press(change)
+                    await it.pilot.pause()
                     judge(it)
-                await it.press("escape", "escape") if it.app.screen is not it.app.navigation.view else None
-                if it.app.navigation.view is not None and it.app.navigation.view.NAME == "overview":
-                    await it.press("enter")
-                await it.press("j")
-
-    run()
+                    if change in "DK":
+                        await it.press("tab", "tab", "y")
+                        await it.pilot.pause(0.1)
+                        judge(it)
+                    await it.press("escape", "escape") if it.app.screen is not it.app.navigation.view else None
+                    if it.app.navigation.view is not None and it.app.navigation.view.NAME == "overview":
+                        await it.press("enter")
+                    await it.press("j")
 
 
 @pytest.mark.slow

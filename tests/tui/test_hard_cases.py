@@ -13,15 +13,16 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from families import case
 from proxy import Proxy
 from ptys import in_pty
 from redis import Redis
-from screens import NARROW, VIEW_KEYS, WIDE, Seeded, judge, on_screen, screen
+from screens import NARROW, WIDE, Seeded, back_to_overview, judge, on_screen, opened_view, screen
 from waiting import wait_until
 
 from rqtui.client.queue import Queue
 from rqtui.connection.meter import meter_of
-from rqtui.model import Snapshot
+from rqtui.model import Ref, Snapshot
 from rqtui.text.body import MASK
 from rqtui.tui.screens import registry
 
@@ -120,34 +121,33 @@ async def test_a_body_of_30_mb_is_told_by_its_length_and_never_fetched_on_a_tick
         assert job is not None and job.body_bytes == (30 << 20) + 2 and len(job.body or b"") <= 65536
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        b'{"a": NaN, "b": -Infinity}',
-        b"[" * 5000 + b"]" * 5000,
-        b"\x00\x01\x02",
-        b"\xff\xfe",
-        b"",
-        b'{"a":1e999}',
-        b"\x91",
-    ],
-    ids=["NaN", "deep", "NUL", "no UTF-8", "empty", "1e999", "msgpack cut short"],
-)
-def test_no_undecodable_body_breaks_a_page(url: str, client: Redis, body: bytes) -> None:
-    Queue("mail", url).put(body, id="odd")
-    Queue("mail", url).put(b"{}", id="even")
+UNDECODABLE = {
+    "NaN": b'{"a": NaN, "b": -Infinity}',
+    "deep": b"[" * 5000 + b"]" * 5000,
+    "NUL": b"\x00\x01\x02",
+    "no UTF-8": b"\xff\xfe",
+    "empty": b"",
+    "1e999": b'{"a":1e999}',
+    "msgpack cut short": b"\x91",
+}
 
-    @on_screen
-    async def run() -> None:
-        async with screen(url, WIDE, read_only=True) as it:
-            await it.press("enter")
-            await it.until_shown("odd", "even")
-            judge(it)
-            await it.press("enter")
-            await it.until_shown(" body ")
-            judge(it)
 
-    run()
+@on_screen
+async def test_no_undecodable_body_breaks_a_page(url: str, client: Redis) -> None:
+    for number, body in enumerate(UNDECODABLE.values()):
+        with Queue(f"mail-{number}", url) as queue:
+            queue.put(body, id=f"odd-{number}")
+            queue.put(b"{}", id="even")
+    async with screen(url, WIDE, read_only=True) as it:
+        for number, name in enumerate(UNDECODABLE):
+            with case(name):
+                it.app.open_board(Ref("native", f"mail-{number}"))
+                await it.until_shown(f"odd-{number}", "even")
+                judge(it)
+                await it.press("enter")
+                await it.until_shown(" body ")
+                judge(it)
+                await back_to_overview(it)
 
 
 @on_screen
@@ -182,29 +182,24 @@ async def test_a_user_without_info_slowlog_config_scan_and_hello_can_work(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", registry.VIEWS)
-def test_a_view_whose_command_is_denied_says_so_and_the_rest_works(
-    url: str, restricted: str, seeded: Seeded, name: str
+@on_screen
+async def test_a_view_whose_command_is_denied_says_so_and_the_rest_works(
+    url: str, restricted: str, seeded: Seeded
 ) -> None:
     seeded.put("a1")
-
-    @on_screen
-    async def run() -> None:
-        async with screen(restricted, WIDE) as it:
-            await it.until_shown("mail")
-            await it.press(VIEW_KEYS[name])
-            await it.until(lambda: it.app.navigation.view is not None and name == it.app.navigation.view.NAME)
-            await it.until_refreshed()
-            if name == "redis":
-                await it.until(
-                    lambda: "INFO" in it.text().upper() and "SLOWLOG" in it.text().upper(), "what is missing"
-                )
-            judge(it)
-            assert it.app.session.lost is None
-            await it.press("escape")
-            await it.until_shown("mail")
-
-    run()
+    async with screen(restricted, WIDE) as it:
+        await it.until_shown("mail")
+        for name in registry.VIEWS:
+            with case(name):
+                await opened_view(it, name)
+                if name == "redis":
+                    await it.until(
+                        lambda: "INFO" in it.text().upper() and "SLOWLOG" in it.text().upper(), "what is missing"
+                    )
+                judge(it)
+                assert it.app.session.lost is None
+                await it.press("escape")
+                await it.until_shown("mail")
 
 
 # ── the cost meter ───────────────────────────────────────────────────────────────────────────────────────────

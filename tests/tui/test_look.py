@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from families import case
 from redis import Redis
-from screens import NARROW, WIDE, Screen, Seeded, on_screen, screen
+from screens import NARROW, VIEW_KEYS, WIDE, Screen, Seeded, on_screen, opened_view, screen
 
 from rqtui.config.settings import Settings
 from rqtui.tui.screens.loops import Loops
 from rqtui.tui.screens.registry import VIEWS
-
-KEYS = {"workers": "w", "kinds": "b", "errors": "e", "events": "f", "metrics": "m", "loops": "t", "redis": "i"}
-KEYS |= {"operations": "o", "schedules": "ampersand"}
 
 
 def below(it: Screen) -> str:
@@ -27,10 +25,6 @@ def planted(client: Redis) -> Seeded:
     seeded.bury("d1")
     seeded.reserve()
     return seeded
-
-
-def test_every_view_has_its_key_here() -> None:
-    assert set(KEYS) == set(VIEWS)
 
 
 @on_screen
@@ -69,7 +63,7 @@ def test_a_side_view_names_its_own_keys_first_and_no_verb_that_does_nothing(
     @on_screen
     async def look() -> None:
         async with screen(url, WIDE) as it:
-            await it.press(KEYS[name])
+            await it.press(VIEW_KEYS[name])
             await it.until(lambda: below(it).startswith(f" {first}"), "its keys")
             assert not [words for words in ("A ack", "D delete", "E extend") if words in below(it)]
 
@@ -93,23 +87,16 @@ async def test_at_80_columns_a_name_of_fifteen_letters_is_whole(url: str, client
 
 
 @pytest.mark.parametrize("size", [NARROW, WIDE], ids=["80x24", "160x45"])
-@pytest.mark.parametrize("name", KEYS)
-def test_with_ascii_every_side_view_is_ascii(url: str, client: Redis, name: str, size: tuple[int, int]) -> None:
+@on_screen
+async def test_with_ascii_every_side_view_is_ascii(url: str, client: Redis, size: tuple[int, int]) -> None:
     planted(client)
-
-    @on_screen
-    async def look() -> None:
-        async with screen(Settings(url, is_ascii=True), size) as it:
-            await it.press(KEYS[name])
-            await it.until(
-                lambda: it.app.navigation.view is not None and name == it.app.navigation.view.NAME, "the view"
-            )
-            await it.until_refreshed()
-            text = it.text()
-            assert text.isascii(), sorted({letter for letter in text if not letter.isascii()})
-            assert "+-" in text
-
-    look()
+    async with screen(Settings(url, is_ascii=True), size) as it:
+        for name in VIEWS:
+            with case(name):
+                await opened_view(it, name)
+                text = it.text()
+                assert text.isascii(), sorted({letter for letter in text if not letter.isascii()})
+                assert "+-" in text
 
 
 @on_screen

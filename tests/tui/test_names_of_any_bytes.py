@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from families import case
 from named_worlds import NAMES, SYSTEMS, Named, can_have, plant_queue, queue_of, text
 from redis import Redis
-from screens import NARROW, VIEW_KEYS, WIDE, Screen, Seeded, judge, on_screen, screen
+from screens import NARROW, WIDE, Screen, Seeded, back_to_overview, judge, on_screen, opened_view, screen
 
 from rqtui.config.settings import Settings
 from rqtui.text.sanitise import safe
@@ -55,26 +56,22 @@ def test_every_view_and_key_takes_such_a_queue(url: str, client: Redis, system: 
     run()
 
 
-@pytest.mark.parametrize("name", registry.VIEWS)
-def test_every_side_view_shows_such_queues(url: str, client: Redis, name: str) -> None:
+@on_screen
+async def test_every_side_view_shows_such_queues(url: str, client: Redis) -> None:
     for system in SYSTEMS:
         if system.is_seen:
             for each in NAMES:
                 plant_queue(client, system, each)
     Seeded(client).put("one")
-
-    @on_screen
-    async def run() -> None:
-        async with screen(url, NARROW) as it:
-            await it.until(lambda: len(it.app.session.refs) > 2 * len(NAMES))
-            judge(it)
-            await it.press(VIEW_KEYS[name])
-            await it.until(lambda: it.app.navigation.view is not None and name == it.app.navigation.view.NAME)
-            await it.until_refreshed()
-            await look_at(it, "j", "j", "c", "escape", "enter", "escape")
-            assert it.app.session.failed is None
-
-    run()
+    async with screen(url, NARROW) as it:
+        await it.until(lambda: len(it.app.session.refs) > 2 * len(NAMES))
+        judge(it)
+        for name in registry.VIEWS:
+            with case(name):
+                await back_to_overview(it)
+                await opened_view(it, name)
+                await look_at(it, "j", "j", "c", "escape", "enter", "escape")
+                assert it.app.session.failed is None
 
 
 @on_screen

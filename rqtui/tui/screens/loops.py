@@ -105,8 +105,9 @@ class Loops(View):
         self._table("next").focus()
 
     def on_resize(self, _event: Resize) -> None:
-        """Side by side where there is room; without the steps where there is little."""
+        """Side by side where there is room; without the steps where there is little; the states as wide as it is."""
         self._arrange()
+        self.call_after_refresh(self.show_steps)
 
     def _arrange(self) -> None:
         width, height = self.app.size

@@ -9,11 +9,10 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from pictures import same_as_kept, stopped
+from pictures import NARROW, WIDE, sizes_as_kept, stopped
 from redis import Redis
-from screens import NARROW, WIDE, text_of
 
-from screenshots.seeded import Seed, still
+from screenshots.seeded import Seed
 
 __all__ = ["stopped"]  # the clock of these tests as well
 
@@ -23,7 +22,7 @@ SCREENS = {
     "overview-filtered": ("slash", "u", "s", "enter"),
     "loops-next": ("t",),
 }
-SIZES = {"80x24": NARROW, "160x45": WIDE}
+SIZES = (WIDE, NARROW)
 
 
 @pytest.fixture
@@ -39,23 +38,12 @@ def planted(client: Redis, url: str) -> str:
     return url
 
 
-@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("name", SCREENS)
-def test_it_looks_as_it_did(planted: str, name: str, size: str) -> None:
-    async def look() -> str:
-        async with still(planted, SIZES[size], SCREENS[name]) as app:
-            return text_of(app)
-
-    same_as_kept(f"{name}-{size}", asyncio.run(look()))
+def test_it_looks_as_it_did(planted: str, name: str) -> None:
+    asyncio.run(sizes_as_kept(planted, name, SIZES, SCREENS[name]))
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_another_system_looks_as_it_did(client: Redis, url: str, size: str) -> None:
+def test_another_system_looks_as_it_did(client: Redis, url: str) -> None:
     of_two = ("asynq:queues", "asynq:{default}:pending", "asynq:{default}:t:1", "bull:mail:meta", "bull:mail:wait")
     client.mset(dict.fromkeys(of_two, "x"))
-
-    async def look() -> str:
-        async with still(url, SIZES[size], ()) as app:
-            return text_of(app)
-
-    same_as_kept(f"overview-unspoken-{size}", asyncio.run(look()))
+    asyncio.run(sizes_as_kept(url, "overview-unspoken", SIZES, ()))

@@ -5,15 +5,12 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from pictures import clock, same_as_kept  # noqa: F401 (a fixture)
+from pictures import NARROW, SMALL, WIDE, clock, sizes_as_kept  # noqa: F401 (a fixture)
 from redis import Redis
-from screens import NARROW, WIDE, text_of
 
-from screenshots.seeded import Seed, still
+from screenshots.seeded import Seed
 
-SIZES = {"80x24": NARROW, "160x45": WIDE, "60x16": (60, 16)}
-
-
+SIZES = (WIDE, NARROW, SMALL)
 LOOKS = {"workers": ("w",), "kinds": ("b",), "errors": ("e",), "error": ("e", "enter")}
 
 
@@ -44,16 +41,10 @@ def planted(request: pytest.FixtureRequest) -> str:
     return server.url
 
 
-@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("view", LOOKS)
 def test_it_looks_as_it_did(
     clock: None,  # noqa: F811
     planted: str,
     view: str,
-    size: str,
 ) -> None:
-    async def look() -> str:
-        async with still(planted, SIZES[size], ("mail", *LOOKS[view])) as app:
-            return text_of(app)
-
-    same_as_kept(f"{view}-{size}", asyncio.run(look()))
+    asyncio.run(sizes_as_kept(planted, view, SIZES, ("mail", *LOOKS[view])))
