@@ -170,7 +170,6 @@ class Ticker:
 
     def refresh(self) -> None:
         """Takes a picture as soon as possible; many requests make one."""
-        self._due_s = 0.0
         self._inbox.put(None)
 
     def act(self, verb: str, ref: Ref, jobs: Sequence[Job] = (), form: dict[str, object] | None = None) -> int:
@@ -252,7 +251,9 @@ class Ticker:
                 return
             if self._stop.is_set():
                 return
-            if isinstance(request, _Act):
+            if request is None:  # said by the inbox: a picture that is being taken would overwrite what is set here
+                self._due_s = 0.0
+            elif isinstance(request, _Act):
                 self._begin(request)
                 self._due_s = min(self._due_s, time.monotonic())
             elif isinstance(request, _Call):

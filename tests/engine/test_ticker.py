@@ -99,6 +99,27 @@ def test_what_rides_in_a_tick_comes_back_under_its_name(heard: Heard, client: Re
     assert not any(isinstance(each, Failed) for each in heard.messages)
 
 
+def test_what_is_asked_for_while_a_picture_is_taken_is_in_the_next_one_at_once(url: str, client: Redis) -> None:
+    messages: list[Message] = []
+
+    class Interrupted(Engine):
+        """While its first picture is taken, somebody looks at something else."""
+
+        def snapshot(self, focus: Focus = EVERYTHING) -> Snapshot:
+            snapshot = super().snapshot(focus)
+            if focus is EVERYTHING:
+                ticker.look_at(Focus((MAIL,)))
+            return snapshot
+
+    ticker = Ticker(lambda: Interrupted(connect(url), [registry.make("native")]), messages.append, 3600.0)
+    ticker.look_next_at(EVERYTHING)
+    ticker.start()
+    try:
+        wait_until(lambda: any(isinstance(each, Refreshed) and each.focus.queues == (MAIL,) for each in messages))
+    finally:
+        ticker.stop()
+
+
 # ── how often, and what it costs ─────────────────────────────────────────────────────────────────────────────
 
 

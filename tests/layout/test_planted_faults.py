@@ -154,14 +154,19 @@ def test_a_counter_that_is_no_number_is_counted(name: str, source: str, server_c
 def test_a_broken_setting_is_refused_before_the_first_write_or_does_no_harm(
     name: str, source: str, value: str, client: Redis
 ) -> None:
+    scene = None
     for field in FIELDS:
-        scene = Scene.build(NATIVE, client, name, source)
+        scene = scene or Scene.build(NATIVE, client, name, source)
+        usual = client.hget(key("meta"), field)
         client.hset(key("meta"), field, value)
         before = scene.world.dump()
         try:
             scene.run()
         except RqtuiError:
             conformance.nothing_written(scene.world, before)
+            client.hdel(key("meta"), field) if usual is None else client.hset(key("meta"), field, usual)
+        else:
+            scene = None
 
 
 DAMAGES: dict[str, Callable[[Redis, bytes], object]] = {

@@ -6,8 +6,9 @@ import time
 from collections.abc import Iterable
 
 import pytest
+from families import case
 from redis import Redis
-from screens import NARROW, WIDE, Screen, Seeded, on_screen, screen
+from screens import NARROW, WIDE, Screen, Seeded, back_to_overview, on_screen, screen
 from textual.widgets import Input, TextArea
 
 from rqtui.model import Ref
@@ -249,27 +250,41 @@ KEYS = {
 }
 
 
-@pytest.mark.parametrize(("system", "key"), [(system, key) for system, keys in KEYS.items() for key in keys])
+def said_of(it: Screen, ref: Ref) -> object:
+    """What the screen knows to be wrong with a queue."""
+    snapshot = it.app.session.snapshot
+    queue = snapshot.queue(ref) if snapshot else None
+    return queue is not None and (queue.error or queue.findings)
+
+
+@pytest.mark.parametrize("system", KEYS)
 @on_screen
-async def test_a_key_of_another_type_is_said_and_never_written(url: str, client: Redis, system: str, key: str) -> None:
-    plant(client)
-    client.delete(key)
-    client.set(key, "another program's") if system != "redisched" else client.rpush(key, "another program's")
-    before = client.dump(key)
+async def test_a_key_of_another_type_is_said_and_never_written(url: str, client: Redis, system: str) -> None:
+    ref = Ref(system, QUEUES[system])
     spec = next(spec for spec in ALL if spec.startswith(system))
+    plant(client)
     async with screen(url, WIDE, layouts=(spec,)) as it:
-        await it.until_shown(QUEUES[system])
-        await opened(it, f"{system}:{QUEUES[system]}")
-        for number in range(1, len(registry.make(system).places) + 1):
-            await it.press(str(number), "D")
-            await it.until_refreshed()
-            await it.press("y" if isinstance(it.app.screen, Question) else "g")
-        await it.press("greater_than_sign", "less_than_sign")
-        await it.until_refreshed()
-        assert it.app.is_running and client.dump(key) == before
-        snapshot = it.app.session.snapshot
-        queue = snapshot.queue(Ref(system, QUEUES[system])) if snapshot else None
-        assert queue is not None and (queue.error or queue.findings), "it says so"
+        await it.until_shown(ref.queue)
+        for key in KEYS[system]:
+            with case(key):
+                client.flushall()
+                plant(client)
+                await it.until_refreshed()
+                client.delete(key)
+                client.set(key, "another program's") if system != "redisched" else client.rpush(
+                    key, "another program's"
+                )
+                before = client.dump(key)
+                await opened(it, f"{system}:{ref.queue}")
+                for number in range(1, len(registry.make(system).places) + 1):
+                    await it.press(str(number), "D")
+                    await it.until_refreshed()
+                    await it.press("y" if isinstance(it.app.screen, Question) else "g")
+                await it.press("greater_than_sign", "less_than_sign")
+                await it.until_refreshed()
+                await it.until(lambda: said_of(it, ref), "it says so")
+                assert it.app.is_running and client.dump(key) == before
+                await back_to_overview(it)
 
 
 @on_screen

@@ -17,6 +17,10 @@ from rqtui.tui.app import Cockpit
 from rqtui.tui.session import Refreshed
 from rqtui.tui.terminal.ascii_filter import ascii_of
 
+SIZES = pytest.mark.parametrize(
+    "size", [pytest.param(NARROW, id="80x24"), pytest.param(WIDE, id="160x45", marks=pytest.mark.matrix)]
+)
+
 
 class Counted(Cockpit):
     """Counts what it paints, and its pictures of Redis."""
@@ -42,7 +46,7 @@ async def opened(it: Screen, *words: str) -> None:
     await it.until_shown(*words)
 
 
-@pytest.mark.parametrize("size", [NARROW, WIDE], ids=["80x24", "160x45"])
+@SIZES
 def test_when_calm_a_refresh_paints_once_and_nothing_paints_in_between(
     url: str, seeded: Seeded, size: tuple[int, int]
 ) -> None:
@@ -108,7 +112,7 @@ def test_what_tells_something_keeps_telling_it() -> None:
     assert ascii_of("╭─ ready ▶ 12/s ─╮ × ◆ … café 日 ⣿") == "+- ready > 12/s -+ x * ~ cafe ?? @"
 
 
-@pytest.mark.parametrize("size", [NARROW, WIDE], ids=["80x24", "160x45"])
+@SIZES
 def test_with_ascii_every_view_and_dialog_is_ascii(url: str, seeded: Seeded, size: tuple[int, int]) -> None:
     seeded.put("café-日本", "a2")
     seeded.bury("d1")
