@@ -24,6 +24,7 @@ PATIENCE_S = 40.0
 
 
 ESCAPE_S = 0.3
+LOOKS_EVERY_S = 0.1  # each look is a program of its own
 
 
 class Terminal:
@@ -60,16 +61,23 @@ class Terminal:
         return self._tmux("capture-pane", "-p", *(["-e"] if escapes else []))
 
     def until(self, *words: str) -> str:
-        """Waits until all these words stand on the screen."""
+        """Waits until all these words stand on the screen; what stands there then."""
+        shown = ""
+
+        def are_shown() -> bool:
+            nonlocal shown
+            shown = self.text()
+            return all(word in shown for word in words)
+
         try:
-            wait_until(lambda: all(word in self.text() for word in words), PATIENCE_S, every_s=0.05)
+            wait_until(are_shown, PATIENCE_S, every_s=LOOKS_EVERY_S)
         except AssertionError:
-            raise AssertionError(f"{words} did not appear; the screen:\n{self.text()}") from None
-        return self.text()
+            raise AssertionError(f"{words} did not appear; the screen:\n{shown}") from None
+        return shown
 
     def until_back(self) -> None:
         """Waits for the shell's prompt, on the normal screen, with the mouse given back and the cursor to be seen."""
-        wait_until(lambda: self._flags() == "0 0 1" and self.text().rstrip().endswith("$"), PATIENCE_S, every_s=0.05)
+        wait_until(lambda: self._flags() == "0 0 1" and self.text().rstrip().endswith("$"), PATIENCE_S, every_s=LOOKS_EVERY_S)
 
     def pid_of(self, words: str) -> int:
         """The process below the shell whose command line has these words."""
@@ -79,7 +87,7 @@ class Terminal:
             listed = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", shell], capture_output=True, text=True).stdout
             return next((int(line.split()[0]) for line in listed.splitlines() if words in line), 0)
 
-        return wait_until(found, PATIENCE_S, every_s=0.05)
+        return wait_until(found, PATIENCE_S, every_s=LOOKS_EVERY_S)
 
     def close(self) -> None:
         """Ends tmux and what runs in it."""

@@ -29,7 +29,6 @@ def planted(client: Redis, system: Named) -> tuple[str, ...]:
 async def look_at(it: Screen, *keys: str) -> None:
     for key in keys:
         await it.press(key)
-        await it.pilot.pause()
         judge(it)
 
 
