@@ -77,7 +77,11 @@ class Terminal:
 
     def until_back(self) -> None:
         """Waits for the shell's prompt, on the normal screen, with the mouse given back and the cursor to be seen."""
-        wait_until(lambda: self._flags() == "0 0 1" and self.text().rstrip().endswith("$"), PATIENCE_S, every_s=LOOKS_EVERY_S)
+
+        def is_back() -> bool:
+            return self._flags() == "0 0 1" and self.text().rstrip().endswith("$")
+
+        wait_until(is_back, PATIENCE_S, every_s=LOOKS_EVERY_S)
 
     def pid_of(self, words: str) -> int:
         """The process below the shell whose command line has these words."""
