@@ -333,7 +333,6 @@ async def test_a_dead_node_takes_its_queues_along_and_no_others_until_it_is_back
 
 
 @pytest.mark.matrix
-@pytest.mark.timeout(240)
 @on_screen
 async def test_a_replica_takes_over_a_dead_nodes_queues_and_gives_them_back_and_all_go_on(fleet: Fleet) -> None:
     trio = Trio(fleet, replicas=1)

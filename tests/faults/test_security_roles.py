@@ -25,7 +25,6 @@ from rqtui.scripts import script as scripts
 from rqtui.systems import registry
 
 PASSWORD = "sesame"
-pytestmark = pytest.mark.timeout(180)
 
 # What each role is for, as a person would do it; each line ends with exit code 0.
 LOOKS = (

@@ -19,7 +19,6 @@ from rqtui.connection.connect import connect, probe
 from rqtui.errors import RqtuiError, UsageError
 
 LONG_S = 20.0  # generous: a machine under test may be slow
-pytestmark = pytest.mark.timeout(120)
 
 
 @pytest.fixture(scope="module")

@@ -149,7 +149,7 @@ def test_a_counter_that_is_no_number_is_counted(name: str, source: str, server_c
         assert meta(server_client, "unnoted") >= 1
 
 
-@in_one("value", ["abc", "1.5"])
+@pytest.mark.parametrize("value", ["abc", "1.5"])
 @in_one(("name", "source"), CHANGING)
 def test_a_broken_setting_is_refused_before_the_first_write_or_does_no_harm(
     name: str, source: str, value: str, client: Redis

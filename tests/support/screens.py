@@ -41,6 +41,7 @@ from rqtui.tui.view import View
 WIDE, NARROW = (160, 45), (80, 24)
 PLACES = ("1", "2", "3", "4", "5")
 MOMENT_S = 0.2
+HANGS_S = 300.0  # no test takes so long, on a busy machine either
 RARELY_S = 5.0  # between two pictures: no Redis of a test is so slow
 
 
@@ -49,7 +50,7 @@ def on_screen(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
 
     @functools.wraps(test)
     def run(*args: Any, **named: Any) -> None:
-        asyncio.run(asyncio.wait_for(test(*args, **named), 110))
+        asyncio.run(asyncio.wait_for(test(*args, **named), HANGS_S))
 
     return run
 

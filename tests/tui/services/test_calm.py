@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from redis import Redis
 from rich.cells import cell_len
-from screens import NARROW, WIDE, Screen, Seeded, text_of
+from screens import HANGS_S, NARROW, WIDE, Screen, Seeded, text_of
 
 from rqtui.config.settings import Settings
 from rqtui.tui.app import Cockpit
@@ -75,7 +75,7 @@ def test_when_calm_a_refresh_paints_once_and_nothing_paints_in_between(
             await pilot.pause(1.3)  # longer than the clock's second
             assert app.painted == before
 
-    asyncio.run(asyncio.wait_for(run(), 60))
+    asyncio.run(asyncio.wait_for(run(), HANGS_S))
 
 
 def test_when_calm_no_cursor_blinks_and_nothing_is_animated(url: str, seeded: Seeded) -> None:
@@ -94,8 +94,8 @@ def test_when_calm_no_cursor_blinks_and_nothing_is_animated(url: str, seeded: Se
                 assert widget.cursor_blink is not is_calm  # type: ignore[attr-defined]
             assert (app.animation_level == "none") is is_calm
 
-    asyncio.run(asyncio.wait_for(run(True), 60))
-    asyncio.run(asyncio.wait_for(run(False), 60))
+    asyncio.run(asyncio.wait_for(run(True), HANGS_S))
+    asyncio.run(asyncio.wait_for(run(False), HANGS_S))
 
 
 # ── ASCII ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -140,4 +140,4 @@ def test_with_ascii_every_view_and_dialog_is_ascii(url: str, seeded: Seeded, siz
             await it.press("escape", "question_mark")
             assert text_of(app).isascii() and "+-" in text_of(app)
 
-    asyncio.run(asyncio.wait_for(run(), 60))
+    asyncio.run(asyncio.wait_for(run(), HANGS_S))

@@ -91,7 +91,7 @@ def test_where_textual_differs_the_screen_works_without_that_hook(
         async with screen(url) as it:
             assert await _is_worked_with(it, client) == IS_ON.keys() - {hook}
 
-    asyncio.run(asyncio.wait_for(run(), 60))
+    asyncio.run(asyncio.wait_for(run(), screens.HANGS_S))
 
 
 @pytest.mark.parametrize("hook", ["driver", "diff_output"])
