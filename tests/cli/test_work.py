@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from shell import shell
 from waiting import wait_until
 
 from rqtui.client.queue import Queue
-from rqtui.client.subprocess_worker import CHUNK, Ran, work
+from rqtui.client.subprocess_worker import CHUNK, Ran, _Run, _Slots, work
 from rqtui.errors import UsageError
 
 
@@ -321,3 +322,13 @@ def test_what_makes_no_sense_is_refused_before_anything_is_taken(
     with pytest.raises(UsageError):
         work(queue, command, **options)
     assert counts(queue) == {"ready": 1}
+
+
+def test_only_a_command_that_closed_its_errors_is_waited_for() -> None:
+    """While they are open their end wakes us; a wait would hold up what it prints and reads."""
+    asked: list[str] = []
+    process: Any = SimpleNamespace(poll=lambda: asked.append("poll"), wait=lambda _s: asked.append("wait"))
+    job: Any = None
+    run = _Run(_Slots(["true"], lambda _ran: None), job)
+    assert not run._has_ended(process, is_open=True) and asked == ["poll"]
+    assert run._has_ended(process, is_open=False) and asked == ["poll", "wait"]

@@ -393,7 +393,11 @@ def test_quiet_and_stop_reach_a_worker_with_its_beat(
     with consuming(url, 1, lambda job: runs.append(job.body), worker="w"):
         wait_until(lambda: client.hexists(workers, "w"), 20)
         blocked(client, 1)
+        queue.put("much later", delay="1h")
+        wait_until(lambda: not client.exists(WAKE), 20, "it holds the timer")
+        blocked(client, 1)
         assert queue._run("quiet", {}, [("w",)]).each[0].word == "asked"
+        wait_until(lambda: client.exists(WAKE), 20, "the timer is there for another one")
         wait_until(lambda: client.info("clients")["blocked_clients"] == 0, 20, "it waits for no work any more")
         queue.put("unwanted")
         for _ in range(2):
