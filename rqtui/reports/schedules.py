@@ -11,13 +11,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rqtui.errors import Denied, RqtuiError
-from rqtui.layout.layout import Ask
 from rqtui.model import Focus, Ref, Schedule
-from rqtui.systems import registry
 
 if TYPE_CHECKING:
     from rqtui.engine.engine import Engine
-    from rqtui.layout.layout import Answers, Layout
+    from rqtui.layout.layout import Answers, Ask, Layout
 
 GROUP = "schedules"  # what is asked of each system
 
@@ -29,6 +27,8 @@ def keeps(layout: Layout) -> bool:
 
 def keepers() -> tuple[str, ...]:
     """All systems that rqtui speaks and that keep their schedules in Redis."""
+    from rqtui.systems import registry
+
     return tuple(name for name in registry.names() if keeps(registry.make(name)))
 
 
@@ -48,7 +48,7 @@ def _if_allowed(ask: Ask[tuple[Schedule, ...]]) -> Ask[tuple[Schedule, ...]]:
     def read(answers: Answers) -> tuple[Schedule, ...]:
         return () if any(isinstance(answer, Denied) for answer in answers) else ask.read(answers)
 
-    return Ask(ask.calls, read)
+    return replace(ask, read=read)
 
 
 def read(answers: Sequence[Any], refs: Iterable[Ref] = ()) -> tuple[tuple[Schedule, ...], tuple[str, ...]]:

@@ -138,7 +138,7 @@ def put_safe_pop(client: Redis, number: int) -> bytes:
 
 def plant_rq(client: Redis, number: int) -> Bodies:
     """Every fourth is scheduled; ids are those of the jobs."""
-    queue, bodies = rq.Queue(client, "mail"), [rq.encoded("tasks.run", body(n)) for n in range(number)]
+    queue, bodies = rq.Queue(client, "mail"), [rq.encoded("tasks.run", body(n).decode()) for n in range(number)]
     for n, data in enumerate(bodies):
         if n % 4:
             queue.enqueue(f"id-{n}", data, "tasks.run()")
@@ -157,7 +157,7 @@ def rq_worker(client: Redis, ran: Callable[[bytes], None]) -> Callable[[], objec
 
 
 def put_rq(client: Redis, number: int) -> bytes:
-    data = rq.encoded("tasks.run", b"more %d" % (number // 2))
+    data = rq.encoded("tasks.run", f"more {number // 2}")
     rq.Queue(client, "mail").enqueue(f"more-{number}", data, "tasks.run()")
     return data
 
@@ -326,7 +326,7 @@ def test_a_body_of_ten_megabytes_moves_whole(system: System, client: Redis) -> N
     elif system.name == "safe_pop":
         safe_pop.put(client, "list", large)
     elif system.name == "rq":
-        large = rq.encoded("tasks.run", random.Random(1).randbytes(10_000_000))
+        large = rq.encoded("tasks.run", random.Random(1).randbytes(10_000_000).hex())
         rq.Queue(client, "mail").enqueue("id", large, "tasks.run()")
     else:
         client.sadd("todos", large)

@@ -31,7 +31,7 @@ from rqtui.text import names
 from rqtui.text.sanitise import safe, unshown
 
 NO_QUEUE = {"layouts", "demo", "bench", "config", "redis"}  # commands that are about no queue
-LOOKS = ("snapshot", "jobs", "workers", "errors", "kinds", "health", "loops", "stats")
+LOOKS = ("snapshot", "jobs", "workers", "errors", "kinds", "health", "loops", "schedules", "stats")
 every_system = pytest.mark.parametrize("system", SYSTEMS, ids=str)
 
 

@@ -22,6 +22,7 @@ from typing import Any
 from hostile import harm
 from redis import Redis
 from rich.cells import cell_len
+from textual._context import active_app
 from textual.app import App
 from textual.events import Key
 from textual.keys import _character_to_key
@@ -70,6 +71,7 @@ class Screen:
 
     async def press(self, *keys: str) -> None:
         """Presses keys one after the other; `"text` types the letters of text."""
+        active_app.set(self.app)  # of two apps in one test: what a view asks of its app here, it asks of its own
         for key in keys:
             above = self.app.screen
             for each in key[1:] if key.startswith('"') else [key]:
@@ -118,6 +120,7 @@ class Screen:
 
     async def until(self, holds: Callable[[], Any], what: str = "", timeout_s: float = PATIENCE_S) -> Any:
         """Waits for a condition; what it gave back. A shorter time than PATIENCE_S is taken for that."""
+        active_app.set(self.app)
         deadline = time.monotonic() + max(timeout_s, PATIENCE_S)
         asks_s = time.monotonic() + 1
         while True:

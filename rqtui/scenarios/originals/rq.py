@@ -3,7 +3,7 @@ was seen to send, in the same order.
 
     rq:queues                        set       rq:queue:<queue>
     rq:queue:<queue>                 list      ids; RPUSH in, BLMOVE out, to rq:queue:<queue>:intermediate
-    rq:job:<id>                      hash      data = zlib(pickle 5 of (function, None, args, kwargs)), status, times …
+    rq:job:<id>                      hash      data = zlib(pickle of (function, None, args, kwargs)), status, times …
     rq:wip:<queue>                   zset      <id>:<execution> by the end of the lease: now + min(timeout, 30) + 60 s
     rq:execution:<id>:<execution>    hash      worker, heartbeat; listed in zset rq:executions:<id>
     rq:scheduled:<queue>             zset      id by due
@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import json
 import os
-import pickle
 import time
 import traceback
 import zlib
@@ -35,6 +34,7 @@ from typing import Any
 from uuid import uuid4
 
 from rqtui.text import pickles
+from rqtui.text.pickling import pickled
 
 QUEUES, WORKERS, SUSPENDED = "rq:queues", "rq:workers", "rq:suspended"
 TIMEOUT_S, RESULT_S, FAILURE_S = 180, 500, 365 * 24 * 3600
@@ -76,7 +76,7 @@ def lease_s(timeout_s: int) -> int:
 
 def encoded(function: str, *args: object, **kwargs: object) -> bytes:
     """What a job is asked to run, as its hash has it."""
-    return zlib.compress(pickle.dumps((function, None, args, kwargs), 5))
+    return zlib.compress(pickled((function, None, args, kwargs)))
 
 
 def described(function: str, *args: object, **kwargs: object) -> str:
@@ -316,7 +316,7 @@ class Worker:
         pipe.hincrby(self._key, "successful_job_count", 1)
         pipe.hincrbyfloat(self._key, "total_working_time", round(now_s - began_s, 6))
         pipe.hset(job_key(job.id), mapping={"status": "finished", "ended_at": instant(now_s)})
-        value = b64encode(pickle.dumps(value, 4)).decode()
+        value = b64encode(pickled(value)).decode()
         self._record(pipe, job, _FINISHED, RESULT_S, execution, began_s, return_value=value)
         pipe.zadd(f"rq:finished:{job.queue}", {job.id: int(now_s) + RESULT_S})
         pipe.expire(job_key(job.id), RESULT_S)
