@@ -331,6 +331,19 @@ def late_place(places: Sequence[Place]) -> Place | None:
     return reserved[-1] if len(reserved) > 1 else None
 
 
+def speaks_for_state(place: Place, places: Sequence[Place]) -> bool:
+    """Whether what is counted of a whole state (due, expired, paused) is said at this one of its places.
+
+    That is the place whose scores are the times it is counted by, else the first of its state.
+    """
+    alike = [other for other in places if other.state is place.state]
+    timed = [other for other in alike if other.score.startswith(_TIMED_BY.get(place.state, "-"))]
+    return place is (timed or alike)[0]
+
+
+_TIMED_BY = {State.SCHEDULED: "due", State.RESERVED: "deadline"}
+
+
 def apart(make: Callable[[], Ask[T]], instead: Callable[[Exception], T]) -> Ask[T]:
     """The ask that `make` makes; where it cannot be made or read, `instead` says so in place of the answer.
 

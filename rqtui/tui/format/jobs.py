@@ -13,6 +13,7 @@ from functools import lru_cache
 from textual.content import Content, Span
 from textual.style import Style
 
+from rqtui.layout.layout import late_place, speaks_for_state
 from rqtui.model import Fact, Job, Place, Queue, State
 from rqtui.text import formats
 from rqtui.text.body import body_view, is_tree, mask_text, secrets
@@ -164,12 +165,13 @@ def highlighted(text: str) -> Content:
     return Content(text, spans)
 
 
-def hints(queue: Queue | None, state: State, late_at: int = 0) -> list[tuple[str, str]]:
-    """(words, style) that the frame of a place says below: what happens next there, and the key that helps.
+def hints(queue: Queue | None, place: Place, places: Sequence[Place]) -> list[tuple[str, str]]:
+    """(words, style) that the frame of one of `places` says below: what happens next there, and the key that helps.
 
-    `late_at` is the key of the place where expired leases stand, when that is another one.
+    What is known of a whole state stands at one of its places; where expired leases stand apart, they have the key.
     """
-    if queue is None:
+    state, late = place.state, late_place(places)
+    if queue is None or (place is not late and not speaks_for_state(place, places)):
         return []
     if state is State.SCHEDULED and queue.overdue:
         due_ms = queue.next_due_ms
@@ -178,8 +180,8 @@ def hints(queue: Queue | None, state: State, late_at: int = 0) -> list[tuple[str
         return [(f"{formats.count(queue.overdue)} due{helps}", _alarm(is_late))]
     if state is State.SCHEDULED and queue.next_due_ms is not None:
         return [(f"next due in {formats.age(queue.next_due_ms)}", "muted")]
-    if state is State.RESERVED and queue.expired and late_at:
-        return [(f"{formats.count(queue.expired)} expired: {late_at} shows", "muted")]
+    if state is State.RESERVED and queue.expired and late is not None and place is not late:
+        return [(f"{formats.count(queue.expired)} expired: {places.index(late) + 1} shows", "muted")]
     if state is State.RESERVED and queue.expired:
         is_late = (queue.next_expiry_ms or 0) < -LATE_MS
         helps = f": {keys.key('reaper')} reaps" if is_late else ""
