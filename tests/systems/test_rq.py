@@ -24,7 +24,7 @@ from shell import shell
 from rqtui.engine.engine import Engine, with_layouts
 from rqtui.errors import UsageError
 from rqtui.model import Fact, Finding, Focus, Job, PageWish, Queue, Ref, Schedule
-from rqtui.reports import errors, workers
+from rqtui.reports import errors, loops, workers
 from rqtui.systems import registry
 
 PLACES = (
@@ -347,6 +347,19 @@ def test_where_a_job_stands_is_found_by_its_id_in_every_place_and_in_its_own_que
     assert "rate limit" in shown(client, "held").problem
     assert shown(client, "twice").problem == "it stands in failed and in queued"
     assert (shown(client, "old").place, shown(client, "old").member) == ("started", b"old")
+
+
+def test_what_becomes_of_a_started_job_is_told_by_the_retries_it_has_left(client: Redis) -> None:
+    for id, left in (("last", {}), ("none", {"retries_left": "0"}), ("again", {"retries_left": "2"})):
+        job(client, id, "started", **left)
+        put(client, id, "started", at_s=now_s() + 60)
+    engine = engine_on(client)
+    found = {each.job.id: each for each in loops.report(engine, [DEFAULT], 9).coming}
+    assert {id: loops.becomes("reap", each.job, engine.layouts["rq"]) for id, each in found.items()} == {
+        b"last": "failed",
+        b"none": "failed",
+        b"again": "queued or scheduled",
+    }
 
 
 def test_errors_are_grouped_by_what_was_raised(client: Redis) -> None:
