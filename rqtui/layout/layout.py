@@ -67,6 +67,7 @@ class Layout:
     remedies: ClassVar[
         Mapping[str, str]
     ] = {}  # by kind of a finding of any queue: what helps; empty: it says it better
+    shares_workers: ClassVar[bool] = False  # one worker may serve several queues, and is counted in each of them
     at_once: ClassVar[int] = CHUNK  # jobs per call of a verb, fewer where one costs the server more
     new_body: ClassVar[str] = "{}"  # what the body of a new job looks like, for a form to begin with
 

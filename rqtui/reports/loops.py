@@ -105,7 +105,7 @@ def coming(snapshot: Snapshot) -> Iterator[Coming]:
 
 
 def becomes(verb: str, job: Job, layout: Layout) -> str:
-    """The place where a job goes when the loop takes it, of several `queued or scheduled`; empty: it leaves the queue."""
+    """Where a job goes when the loop takes it, of several places `queued or scheduled`; empty: it leaves the queue."""
     return " or ".join(layout.goals(verb, job))
 
 

@@ -72,7 +72,7 @@ class Rq(Foreign):
         Place("intermediate", State.RESERVED, "<prefix>:queue:<queue>:intermediate", "list"),
         Place("finished", State.DONE, "<prefix>:finished:<queue>", "zset", "forget s"),
         Place("failed", State.DEAD, "<prefix>:failed:<queue>", "zset", "forget s"),
-        Place("canceled", State.DEAD, "<prefix>:canceled:<queue>", "zset", "since s"),
+        Place("canceled", State.DEAD, "<prefix>:canceled:<queue>", "zset", "since s", failures=False),
     )
     defaults = {"prefix": "rq", "serializer": "auto"}
     names_key = "rq:queues"
@@ -86,6 +86,7 @@ class Rq(Foreign):
         "expired-not-reaped": "",
     }
     has_json_bodies = True
+    shares_workers = True
     at_once = 100  # a job is a hash, two sets and a place: 500 kept the server for 20 ms
     new_body = '{"func": "module.function", "args": [], "kwargs": {}}'
     effects = {

@@ -369,9 +369,12 @@ def test_errors_are_grouped_by_what_was_raised(client: Redis) -> None:
         client.xadd(f"rq:results:f-{number}", {"type": 2, "exc_string": raised(f"{trace}ValueError: no {number}\n")})
     job(client, "old", "failed", at_s=9000, exc_info=zlib.compress(b"KeyError: 'as RQ 1 kept it'"))
     job(client, "bare", "failed", at_s=9000, exc_info="not compressed")
+    job(client, "unwanted", "canceled")
     engine = engine_on(client, "rq")
     [*_steps, found] = errors.report(engine, [DEFAULT])
-    assert found is not None
+    assert found is not None and found.size.of == found.count == 7, "who was canceled did not fail"
+    steps = list(errors.members(engine, [DEFAULT], found.groups[0].key, found.grouping))
+    assert sum(len(step.jobs) for step in steps) == 5 and (steps[-1].of, steps[-1].left) == (7, 0)
     groups = {group.message: group.dead for group in found.groups}
     assert groups == {"ValueError: no #": 5, "KeyError: 'as RQ # kept it'": 1, "not compressed": 1}
 

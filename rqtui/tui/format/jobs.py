@@ -46,6 +46,7 @@ def empty(place: Place, places: Sequence[Place], *, is_late: bool, may_change: b
 def properties(job: Job, now_ms: int, tells: frozenset[str], is_revealed: bool = False) -> Content:
     """What is known of a job, a line each; of what its system does not tell, nothing."""
     has_record = "tried" in tells
+    has_lease = has_record or (job.ttr_ms and not any((f.kind, f.value) == ("duration", job.ttr_ms) for f in job.facts))
     tried = f"{job.attempts} of {job.max_attempts or '?'}" if has_record or job.max_attempts else str(job.attempts)
     known: list[tuple[object, str, Content | str]] = [
         (True, "id", Content.styled(safe(job.id), "$strong")),
@@ -55,7 +56,7 @@ def properties(job: Job, now_ms: int, tells: frozenset[str], is_revealed: bool =
         (has_record or left_ms(job, now_ms) is not None, *_time_line(job, now_ms)),
         (has_record or job.attempts, "attempts", tried),
         (has_record or job.priority, "priority", str(job.priority)),
-        (has_record or job.ttr_ms, "lease", formats.age(job.ttr_ms) if job.ttr_ms else "as usual in this queue"),
+        (has_lease, "lease", formats.age(job.ttr_ms) if job.ttr_ms else "as usual in this queue"),
         (has_record or job.worker, "worker", safe(job.worker) or formats.ZERO),
         (True, "body", formats.size(job.body_bytes)),
     ]

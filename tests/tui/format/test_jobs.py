@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rqtui.model import Place, Queue, State
+from rqtui.model import Fact, Job, Place, Queue, State
 from rqtui.tui.format import jobs
 
 
@@ -29,3 +29,11 @@ def test_what_is_counted_of_a_state_is_said_at_one_of_its_places() -> None:
     late = (late[0], late[1]._replace(where="score > now"), late[2])
     words = [hint for place in late for hint, _style in jobs.hints(queue, place, late)]
     assert words[0] == "2 expired: 3 shows" and words[1].startswith("2 expired: ") and len(words) == 2
+
+
+def test_a_time_that_a_system_has_its_own_word_for_is_no_lease() -> None:
+    job = Job(b"a", "q", "s", "p", State.READY, b"a", ttr_ms=180_000, facts=(Fact("result ttl", 500_000, "duration"),))
+    assert "lease" in jobs.properties(job, 0, frozenset()).plain
+    told = Job(b"a", "q", "s", "p", State.READY, b"a", ttr_ms=180_000, facts=(Fact("timeout", 180_000, "duration"),))
+    assert "lease" not in jobs.properties(told, 0, frozenset()).plain
+    assert "lease" in jobs.properties(told, 0, frozenset({"tried"})).plain
