@@ -28,7 +28,8 @@ class Place(NamedTuple):
     """A key (or a part of one) that holds jobs.
 
     `key` is a template with the holes `<queue>`, `<id>`, `<worker>`; `score` says what the score of a sorted
-    set means (`due ms`, `due s`, or nothing); `where` narrows one key to a part of it (`score <= now`).
+    set means (`due ms`, `due s`, or nothing); `where` narrows one key to a part of it (`score <= now`). Jobs of a place
+    that is not one of `failures` are dead though they did not fail: no report of errors counts them.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Place(NamedTuple):
     type: str
     score: str = ""
     where: str = ""
+    failures: bool = True
 
 
 class Attempt(NamedTuple):

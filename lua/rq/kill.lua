@@ -93,7 +93,9 @@ for at = 3, #ARGV do
   local id = ARGV[at]
   local told = fields(id, 'status', 'rate_limit_key')
   local place = seen[id] or place_of(id, told and told[1] or '')
-  if not place then
+  if told and told[1] == 'rate_limited' and not place then -- it waits for a slot of its rate limit, and stands nowhere
+    words[#words + 1] = 'limited'
+  elseif not place then
     words[#words + 1] = not told and 'gone' or length > 2 * sight and 'later' or 'taken'
   elseif not leaves[place] then
     words[#words + 1] = {'wrong_place', place}

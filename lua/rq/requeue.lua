@@ -118,8 +118,8 @@ for at = 4, #ARGV do
   local id = ARGV[at]
   local told = fields(id, 'status', 'rate_limit_key', 'ttl')
   local place = seen[id] or place_of(id, told and told[1] or '')
-  if not place then
-    words[#words + 1] = 'gone'
+  if not place then -- who waits for a slot of its rate limit stands nowhere
+    words[#words + 1] = told and told[1] == 'rate_limited' and 'limited' or 'gone'
   elseif not leaves[place] then
     words[#words + 1] = {'wrong_place', place}
   elseif not told then

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from redis import Redis
 
     from rqtui.engine.engine import Engine
+    from rqtui.layout.layout import Layout
     from rqtui.model import Job, Outcome, Ref
     from rqtui.operations.journal import Circumstances
     from rqtui.operations.rate_limit import Brake
@@ -124,7 +125,7 @@ def act(
         session.refuse_if_read_only(f"act {verb}")
         engine.refuse(verb, ref)
     raw_ids = tuple(documents.id_bytes(id) for id in ids or ())
-    place = engine.layouts[ref.layout].place(place).name if place else ""
+    place = _place(engine.layouts[ref.layout], script, place) if place else ""
     brake = _brake(rate, stop_at_failures, stop_at_depth)
     request = Request(ref, raw_ids, place, expression, everything, limit, dry_run, yes, brake)
     form = form_of(script, fields or [], engine.layouts[ref.layout].options)
@@ -189,6 +190,19 @@ def _script(engine: Engine, ref: Ref, verb: str) -> Script:
         )
         raise UsageError(f'{layout.name} has no verb "{verb}"{hint}')
     return found
+
+
+def _place(layout: Layout, script: Script, word: str) -> str:
+    """The place of that name; of a state the one that the verb takes. Raises UsageError where it takes several."""
+    found = [place.name for place in layout.places_of(word)]
+    able = [name for name in found if layout.can(script.name, name)] or found
+    if len(able) > 1:
+        names = ", ".join(able)
+        raise UsageError(
+            f"{word} means {len(able)} places of {layout.name}: {names}; "
+            f"name with --place the one that {script.name} shall take."
+        )
+    return able[0]
 
 
 def _act_on(session: Session, engine: Engine, request: Request, script: Script, form: dict[str, object]) -> int:

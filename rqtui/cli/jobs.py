@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,7 +26,7 @@ def jobs(
     queue: QUEUE,
     place: Annotated[
         str | None,
-        typer.Argument(metavar="[PLACE]", help="scheduled, ready, reserved, done, dead … Else each of them."),
+        typer.Argument(metavar="[PLACE]", help="A place, or all of a state: ready, dead … Else each."),
     ] = None,
     limit: Annotated[int, typer.Option("--limit", metavar="N", help="How many at most.")] = 50,
     cursor: Annotated[
@@ -54,11 +54,12 @@ def jobs(
     ref = engine.seek(queue)
     found = accepts if accepts.terms else None
     if place is not None:
-        page = _page(engine, ref, place, limit, _offset(cursor), found)
+        named = [each.name for each in engine.layouts[ref.layout].places_of(place)]
+        page, following = _pages(engine, ref, named, *_beginning(cursor, named), limit, found)
         if session.as_json:
-            output.write_json(_document(page))
+            output.write_json({**_document(page), "place": place if len(named) > 1 else page.place, "next": following})
         else:
-            _write_jobs(page, engine.now_ms())
+            _write_jobs(page, engine.now_ms(), following, in_places=named)
         return DONE
     if cursor is not None:
         raise UsageError("--cursor goes on in one place; name it: rqtui jobs QUEUE PLACE --cursor C.")
@@ -69,7 +70,7 @@ def jobs(
         return DONE
     for page in pages:
         output.write_lines([f"{page.place}:"])
-        _write_jobs(page, engine.now_ms(), engine.words(ref))
+        _write_jobs(page, engine.now_ms(), _cursor(page.next), engine.words(ref))
     if not pages:
         output.say(f"nothing stands in {ref.queue}.")
     return DONE
@@ -93,17 +94,66 @@ def _document(page: Page) -> dict[str, Any]:
         "place": page.place,
         "total": page.total if page.of is None else page.of,
         "exact": page.exact,
-        "next": None if page.next is None else str(page.next),
+        "next": _cursor(page.next),
         "jobs": [documents.job(job) for job in page.jobs],
     }
 
 
-def _offset(cursor: str | None) -> int:
+def _beginning(cursor: str | None, places: Sequence[str]) -> tuple[int, int]:
+    """Where to go on: the number of a place among these and the offset there, from `17`, of several `failed:17`."""
     if cursor is None:
-        return 0
-    if not (cursor.isascii() and cursor.isdigit() and len(cursor) <= 15):  # below 2^53
+        return 0, 0
+    place, _colon, offset = cursor.rpartition(":")
+    known = place in places if len(places) > 1 else not place
+    if not known or not (offset.isascii() and offset.isdigit() and len(offset) <= 15):  # below 2^53
         raise UsageError(f'"{cursor}" is no cursor; give what "next" said, or leave it away.')
-    return int(cursor)
+    return places.index(place) if place else 0, int(offset)
+
+
+def _cursor(offset: int | None, place: str = "") -> str | None:
+    if offset is None:
+        return None
+    return f"{place}:{offset}" if place else str(offset)
+
+
+def _pages(
+    engine: Engine,
+    ref: Ref,
+    places: Sequence[str],
+    at: int,
+    offset: int,
+    limit: int,
+    accepts: Callable[[Job], bool] | None,
+) -> tuple[Page, str | None]:
+    """(up to `limit` jobs of these places as one page, from `offset` of the place number `at` on; the next cursor)."""
+    if len(places) == 1:
+        page = _page(engine, ref, places[0], limit, offset, accepts)
+        return page, _cursor(page.next)
+    pages: list[Page] = []
+    jobs: list[Job] = []
+    following: str | None = None
+    for number, place in enumerate(places):
+        if number < at or following is not None:
+            pages.append(_read(engine, ref, place, 0, 1))  # for how many there are
+        elif len(jobs) == limit:
+            pages.append(_read(engine, ref, place, 0, 1))
+            following = _cursor(0, place) if pages[-1].total else None
+        else:
+            page = _page(engine, ref, place, limit - len(jobs), offset if number == at else 0, accepts)
+            pages.append(page)
+            jobs += page.jobs
+            following = _cursor(page.next, place)
+    counted = [page.total if page.of is None else page.of for page in pages]
+    is_exact = all(page.exact for page in pages)
+    return replace(pages[0], jobs=tuple(jobs), total=sum(counted), of=None, exact=is_exact), following
+
+
+def _read(engine: Engine, ref: Ref, place: str, offset: int, size: int) -> Page:
+    """A page. Raises WrongType where its key holds something else; any other error was raised by the engine."""
+    page = engine.page(ref, place, offset, size, documents.BODY_BYTES)
+    if page.error:
+        raise WrongType(page.error)
+    return page
 
 
 def _page(engine: Engine, ref: Ref, place: str, limit: int, offset: int, accepts: Callable[[Job], bool] | None) -> Page:
@@ -113,9 +163,7 @@ def _page(engine: Engine, ref: Ref, place: str, limit: int, offset: int, accepts
     with output.progress("looking", None) as bar:
         while True:
             size = min(PAGE, budget - looked) if accepts else min(PAGE, limit - len(found))
-            page = engine.page(ref, place, looked, size, documents.BODY_BYTES)
-            if page.error:
-                raise WrongType(page.error)  # any other error was raised by the engine
+            page = _read(engine, ref, place, looked, size)
             bar.total = page.total
             for job in page.jobs:
                 looked += 1
@@ -129,25 +177,31 @@ def _page(engine: Engine, ref: Ref, place: str, limit: int, offset: int, accepts
                 return replace(page, jobs=tuple(found), offset=offset, next=following)
 
 
-def _write_jobs(page: Page, now_ms: int, queue: str = "") -> None:
-    """The table of a page; `queue` are the words that mean its queue, where the place was not named."""
+def _write_jobs(page: Page, now_ms: int, following: str | None, queue: str = "", in_places: Sequence[str] = ()) -> None:
+    """The table of a page; `queue` are the words that mean its queue, where the place was not named.
+
+    Jobs of several places tell theirs, beside the id.
+    """
     from rqtui.text.body import body_view, mask_text
     from rqtui.text.formats import age, job_id, size
     from rqtui.text.tracebacks import last_line
 
+    several = len(in_places) > 1
     rows = []
     for job in page.jobs:
         preview = "" if job.body is None else " ".join(body_view(job.body[:200]).text.split())
         tried = f"{job.attempts}/{job.max_attempts}" if job.max_attempts else str(job.attempts)
         about = job.problem or mask_text(last_line(job.error) or job.call) or preview[:60] or size(job.body_bytes)
-        rows.append([job_id(job.id, 48), job.name, _moment(job, now_ms, age), tried, job.worker, about])
+        where = [job.place] if several else []
+        rows.append([job_id(job.id, 48), *where, job.name, _moment(job, now_ms, age), tried, job.worker, about])
     if rows:
         about = "error or call" if any(job.call for job in page.jobs) else "error or body"
-        titles = ("id", "job", _MOMENTS.get(page.jobs[0].state, "age"), "tried", "worker", about)
-        output.write_table(titles, rows, right=(titles[2], "tried"))
+        moment = _MOMENTS.get(page.jobs[0].state, "age")
+        titles = ("id", *(["place"] if several else []), "job", moment, "tried", "worker", about)
+        output.write_table(titles, rows, right=(moment, "tried"))
     how = f": rqtui jobs {queue} {page.place}" if queue else ""
-    following = f", go on with{how} --cursor {page.next}" if page.next is not None else ""
-    output.note(f"{len(page.jobs)} of {page.total} in {page.place}{following}")
+    further = f", go on with{how} --cursor {following}" if following is not None else ""
+    output.note(f"{len(page.jobs)} of {page.total} in {', '.join(in_places) or page.place}{further}")
 
 
 _MOMENTS: Mapping[str, str] = {"scheduled": "due in", "reserved": "lease"}  # by state

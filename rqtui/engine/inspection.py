@@ -217,7 +217,7 @@ def _causes_ask(layout: Layout, queue: Queue) -> Ask[tuple[Cause, ...] | None]:
     asks = []
     for place in layout.places:
         number = queue.count(place.name)
-        if number and place.state in (State.DEAD, State.SCHEDULED):
+        if number and place.failures and place.state in (State.DEAD, State.SCHEDULED):
             first = max(0, number - SAMPLE) if place.state is State.DEAD else 0
             asks.append(layout.page_ask(queue.name, place.name, first, SAMPLE, 0))
 
@@ -235,7 +235,7 @@ def _deaths_ask(layout: Layout, queue: Queue) -> Ask[tuple[Cause, ...] | None]:
     asks = []
     for place in layout.places:
         number = queue.count(place.name)
-        if number and place.state is State.DEAD:
+        if number and place.failures and place.state is State.DEAD:
             steps = [number * part // BLOCKS for part in range(BLOCKS)] if number > BLOCKS * BLOCK else [0]
             size = BLOCK if len(steps) > 1 else number
             asks += [layout.page_ask(queue.name, place.name, at, size, 0) for at in steps]

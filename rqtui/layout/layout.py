@@ -67,6 +67,7 @@ class Layout:
     remedies: ClassVar[
         Mapping[str, str]
     ] = {}  # by kind of a finding of any queue: what helps; empty: it says it better
+    shares_workers: ClassVar[bool] = False  # one worker may serve several queues, and is counted in each of them
     at_once: ClassVar[int] = CHUNK  # jobs per call of a verb, fewer where one costs the server more
     new_body: ClassVar[str] = "{}"  # what the body of a new job looks like, for a form to begin with
 
@@ -194,11 +195,15 @@ class Layout:
 
     def place(self, name: str) -> Place:
         """The place of that name; the first of that state where no place is called so."""
-        found = next((place for place in self.places if place.name == name), None)
-        found = found or next((place for place in self.places if place.state == name), None)
-        if found is None:
+        return self.places_of(name)[0]
+
+    def places_of(self, word: str) -> tuple[Place, ...]:
+        """The place of that name; all of that state where no place is called so. Raises UsageError for neither."""
+        found = tuple(place for place in self.places if place.name == word)
+        found = found or tuple(place for place in self.places if place.state == word)
+        if not found:
             raise UsageError(
-                f'{self.name} has no place "{name}"; its places: {", ".join(p.name for p in self.places)}.'
+                f'{self.name} has no place "{word}"; its places: {", ".join(p.name for p in self.places)}.'
             )
         return found
 
@@ -220,6 +225,20 @@ class Layout:
             return True
         takes = row.takes or tuple(self.place(source).state for source in script.sources)
         return self.place(place).state in takes and (not script.sources or place in script.sources)
+
+    def goals(self, name: str, job: Job) -> tuple[str, ...]:
+        """The places where a job may go when a loop takes it by that verb; empty where it leaves the queue.
+
+        It goes back, or to the dead when its attempts are used up.
+        """
+        places = [place for place in self.script(name).targets if place]
+        dead = {place.name for place in self.places if place.state is State.DEAD}
+        is_over = job.cancelled or (name == "reap" and self.is_used_up(job))
+        return tuple([place for place in places if (place in dead) == is_over][:1] or places[:1])
+
+    def is_used_up(self, job: Job) -> bool:
+        """Whether a job that is reaped is not tried again."""
+        return job.max_attempts is not None and job.attempts >= job.max_attempts
 
     def only_as_read(self, name: str, job: Job) -> dict[str, object]:
         """What makes a verb take a job only as it was read, for its form; empty where a script cannot tell."""
@@ -329,6 +348,19 @@ def late_place(places: Sequence[Place]) -> Place | None:
     """The place of reserved jobs whose lease is over, where a system tells them from the others of the same key."""
     reserved = [place for place in places if place.state is State.RESERVED and place.where]
     return reserved[-1] if len(reserved) > 1 else None
+
+
+def speaks_for_state(place: Place, places: Sequence[Place]) -> bool:
+    """Whether what is counted of a whole state (due, expired, paused) is said at this one of its places.
+
+    That is the place whose scores are the times it is counted by, else the first of its state.
+    """
+    alike = [other for other in places if other.state is place.state]
+    timed = [other for other in alike if other.score.startswith(_TIMED_BY.get(place.state, "-"))]
+    return place is (timed or alike)[0]
+
+
+_TIMED_BY = {State.SCHEDULED: "due", State.RESERVED: "deadline"}
 
 
 def apart(make: Callable[[], Ask[T]], instead: Callable[[Exception], T]) -> Ask[T]:

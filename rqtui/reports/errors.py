@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from rqtui.engine.engine import Engine
-from rqtui.model import Job, Ref, State
+from rqtui.model import Job, Place, Ref, State
 from rqtui.reports import sampling
 from rqtui.reports.sampling import Part, Size
 from rqtui.text import causes, folding, formats, tracebacks
@@ -191,13 +191,17 @@ def _id(job: Job) -> _Id:
     return job.layout, job.queue, job.id
 
 
+def _of_failures(place: Place) -> bool:
+    return place.failures
+
+
 # -- the report --------------------------------------------------------------------------------------------------------
 
 
 def report(engine: Engine, refs: Sequence[Ref], width: Width = Width.CAUSE) -> Iterator[Errors | None]:
     """The report, more of it after some places, None between; the last one is whole. A step is a round trip."""
     silent = sampling.silent(engine, refs, "error")
-    survey = yield from sampling.survey(engine, refs, STATES, PER_PLACE, IN_ALL)
+    survey = yield from sampling.survey(engine, refs, STATES, PER_PLACE, IN_ALL, _of_failures)
     pairs: list[tuple[Job, Said]] = []
     shown = 0
 
@@ -249,7 +253,7 @@ def members(
     engine: Engine, refs: Sequence[Ref], wanted: Key, grouping: Grouping, states: Sequence[State] = STATES
 ) -> Iterator[Members]:
     """Every job of a group of that grouping, a round trip per step; of a place the newest 100 000 are looked at."""
-    counted = [queue for some in sampling.counted(engine, refs) for queue in some]
+    counted = [queue for some in sampling.counted(engine, refs, _of_failures) for queue in some]
     looked_at = sampling.parts(counted, states, SCAN, SCAN * 100)
     looked, of = 0, sum(min(part.count, part.most) for part in looked_at)
     left = sum(queue.count_in(state) for queue in counted for state in states) - of

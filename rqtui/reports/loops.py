@@ -105,14 +105,8 @@ def coming(snapshot: Snapshot) -> Iterator[Coming]:
 
 
 def becomes(verb: str, job: Job, layout: Layout) -> str:
-    """The place where a job goes when the loop takes it: back, or to the dead when its attempts are used up.
-
-    Empty: it leaves the queue.
-    """
-    places = [place for place in layout.script(verb).targets if place]
-    is_over = job.cancelled or (verb == "reap" and job.max_attempts is not None and job.attempts >= job.max_attempts)
-    dead = {place.name for place in layout.places if place.state is State.DEAD}
-    return next((place for place in places if (place in dead) == is_over), places[0] if places else "")
+    """Where a job goes when the loop takes it, of several places `queued or scheduled`; empty: it leaves the queue."""
+    return " or ".join(layout.goals(verb, job))
 
 
 def connections(engine: Engine) -> dict[str, int] | None:

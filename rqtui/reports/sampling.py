@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from rqtui.engine.engine import Engine
 from rqtui.errors import Unknown, Unreachable, reason
 from rqtui.layout.layout import queue_ask
-from rqtui.model import Page, Queue, Ref, State
+from rqtui.model import Page, Place, Queue, Ref, State
 
 log = logging.getLogger("rqtui.reports")
 
@@ -82,11 +82,16 @@ class Survey:
 
 
 def survey(
-    engine: Engine, refs: Sequence[Ref], states: Sequence[State], per_place: int, in_all: int
+    engine: Engine,
+    refs: Sequence[Ref],
+    states: Sequence[State],
+    per_place: int,
+    in_all: int,
+    fits: Callable[[Place], bool] = lambda _place: True,
 ) -> Generator[None, None, Survey]:
-    """Counts these queues, a round trip per step; returns the places to look at, as `parts` chooses them."""
+    """Counts these queues, a round trip per step; returns the places to look at of those that `fits` lets through."""
     found: list[Queue] = []
-    for some in counted(engine, refs):
+    for some in counted(engine, refs, fits):
         found += some
         yield None
     relevant = sum(any(queue.count_in(state) for state in states) for queue in found)
@@ -99,11 +104,24 @@ def silent(engine: Engine, refs: Sequence[Ref], what: str) -> tuple[str, ...]:
     return tuple(sorted({ref.layout for ref in refs if what not in engine.layouts[ref.layout].tells}))
 
 
-def counted(engine: Engine, refs: Sequence[Ref]) -> Iterator[list[Queue]]:
-    """The counts of these queues, so many per round trip; not a snapshot, whose rates are those between two ticks."""
+def counted(
+    engine: Engine, refs: Sequence[Ref], fits: Callable[[Place], bool] = lambda _place: True
+) -> Iterator[list[Queue]]:
+    """The counts of these queues, so many per round trip, of the places that `fits` lets through alone.
+
+    Not a snapshot, whose rates are those between two ticks.
+    """
     for start in range(0, len(refs), AT_ONCE):
         some = refs[start : start + AT_ONCE]
-        yield engine.ask_all([queue_ask(engine.layouts[ref.layout], ref.queue) for ref in some])
+        queues = engine.ask_all([queue_ask(engine.layouts[ref.layout], ref.queue) for ref in some])
+        yield [_narrowed(queue, engine.layouts[queue.layout].places, fits) for queue in queues]
+
+
+def _narrowed(queue: Queue, places: Sequence[Place], fits: Callable[[Place], bool]) -> Queue:
+    left_out = {place.name for place in places if not fits(place)}
+    if not left_out:
+        return queue
+    return replace(queue, counts=tuple(count for count in queue.counts if count.place not in left_out))
 
 
 def parts(queues: Sequence[Queue], states: Sequence[State], per_place: int, in_all: int) -> tuple[Part, ...]:

@@ -72,7 +72,7 @@ class Rq(Foreign):
         Place("intermediate", State.RESERVED, "<prefix>:queue:<queue>:intermediate", "list"),
         Place("finished", State.DONE, "<prefix>:finished:<queue>", "zset", "forget s"),
         Place("failed", State.DEAD, "<prefix>:failed:<queue>", "zset", "forget s"),
-        Place("canceled", State.DEAD, "<prefix>:canceled:<queue>", "zset", "since s"),
+        Place("canceled", State.DEAD, "<prefix>:canceled:<queue>", "zset", "since s", failures=False),
     )
     defaults = {"prefix": "rq", "serializer": "auto"}
     names_key = "rq:queues"
@@ -86,6 +86,7 @@ class Rq(Foreign):
         "expired-not-reaped": "",
     }
     has_json_bodies = True
+    shares_workers = True
     at_once = 100  # a job is a hash, two sets and a place: 500 kept the server for 20 ms
     new_body = '{"func": "module.function", "args": [], "kwargs": {}}'
     effects = {
@@ -320,6 +321,16 @@ class Rq(Foreign):
             yield f"its hash vanishes in {left_s} s, run or not: a requeue left the time to live of its failure"
 
     # -- verbs ----------------------------------------------------------------------------------------------------
+
+    def goals(self, name: str, job: Job) -> tuple[str, ...]:
+        """As every layout; one that is tried again may have to wait for that, which no page of jobs says."""
+        found = super().goals(name, job)
+        return ("queued", "scheduled") if name == "reap" and found == ("queued",) else found
+
+    def is_used_up(self, job: Job) -> bool:
+        """RQ counts down: a job that has no retries left fails when its worker is gone."""
+        left = next((fact.value for fact in job.facts if fact.name == _RETRIES_LEFT), "")
+        return not (_whole(str(left)) or 0) > 0
 
     def call(
         self, name: str, queue: str, args: Mapping[str, object], rows: Sequence[Mapping[str, object]] = ()
@@ -640,6 +651,7 @@ def _lasting_ms(name: str, value: object) -> int:
 # -- all about one job -------------------------------------------------------------------------------------------------
 
 _FAILED, _STOPPED = "2", "3"
+_RETRIES_LEFT = "retries left"  # the name of a fact
 _LONG = 65_536  # bytes of a field of a result: what is longer is cut
 _DURATIONS = ("result_ttl", "failure_ttl")
 _HIDDEN = frozenset({"meta", "dependency_ids", "dependency_id", "result", "last_heartbeat", *_DURATIONS})
@@ -677,7 +689,7 @@ def _facts(
     if description and description != job.call:
         yield Fact("description", description)
     if row["retries_left"]:
-        yield Fact("retries left", row["retries_left"])
+        yield Fact(_RETRIES_LEFT, row["retries_left"])
     if row["rate_limit_key"]:
         yield Fact("rate limit", row["rate_limit_key"])
     for name, value in (("last beat", row["beat"]), ("seen by maintenance", row["seen"])):

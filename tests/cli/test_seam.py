@@ -48,9 +48,46 @@ def test_nine_places_stand_in_every_document(run) -> None:  # type: ignore[no-un
     places = run("jobs", "flour", "--json").json["places"]
     assert [page["place"] for page in places] == list(NAMES)
     assert [page["total"] for page in places] == list(range(1, 10))
-    assert run("jobs", "flour", "dead", "--json").json["place"] == "failed", "the first of that state"
     ran = run("act", "requeue", "flour", "--place", "failed", "--all", "--json")
     assert (ran.code, ran.json["moved"]) == (0, 8)
+
+
+def test_the_word_of_a_state_means_all_of_its_places(client: Redis, run) -> None:  # type: ignore[no-untyped-def]
+    ids = [*(f"failed{n}" for n in range(8)), *(f"canceled{n}" for n in range(9))]
+    whole = run("jobs", "flour", "dead", "--json").json
+    assert [job["id"] for job in whole["jobs"]] == ids and {job["place"] for job in whole["jobs"]} == {
+        "failed",
+        "canceled",
+    }
+    assert (whole["place"], whole["total"], whole["exact"], whole["next"]) == ("dead", 17, True, None)
+    for limit in (3, 8, 20):  # within a place, at the end of one, beyond all
+        found, cursor = [], []
+        while True:
+            page = run("jobs", "flour", "dead", "--limit", str(limit), *cursor, "--json").json
+            assert page["total"] == 17 and len(page["jobs"]) <= limit
+            found += [job["id"] for job in page["jobs"]]
+            if page["next"] is None:
+                break
+            cursor = ["--cursor", page["next"]]
+        assert found == ids, limit
+    some = run("jobs", "flour", "dead", "--filter", "id:d7", "--json").json
+    assert [(job["id"], job["place"]) for job in some["jobs"]] == [("failed7", "failed"), ("canceled7", "canceled")]
+    assert run("jobs", "flour", "scheduled", "--json").json["total"] == 1, "a place's own name goes first"
+    table = run("jobs", "flour", "dead")
+    assert [line.split()[:2] for line in (table.out.splitlines()[i] for i in (0, 1, 9))] == [
+        ["id", "place"],
+        ["failed0", "failed"],
+        ["canceled0", "canceled"],
+    ]
+    assert "17 of 17 in failed, canceled" in table.err
+    wrong = run("jobs", "flour", "dead", "--cursor", "started:3")
+    assert wrong.code == 2 and '"started:3" is no cursor' in wrong.err
+
+    ran = run("act", "requeue", "flour", "--place", "dead", "--all")
+    assert ran.code == 2 and client.llen("mill:canceled:flour") == 9
+    assert "dead means 2 places of mill: failed, canceled; name with --place the one" in ran.err
+    only = run("act", "delete", "flour", "--place", "reserved", "--all", "--dry-run", "--json")
+    assert (only.code, only.json["results"][0]["id"]) == (0, "intermediate0"), "the only one that the verb takes"
 
 
 def test_calls_and_facts_are_shown_and_told(client: Redis, run) -> None:  # type: ignore[no-untyped-def]

@@ -24,7 +24,7 @@ from shell import shell
 from rqtui.engine.engine import Engine, with_layouts
 from rqtui.errors import UsageError
 from rqtui.model import Fact, Finding, Focus, Job, PageWish, Queue, Ref, Schedule
-from rqtui.reports import errors, workers
+from rqtui.reports import errors, loops, workers
 from rqtui.systems import registry
 
 PLACES = (
@@ -349,6 +349,19 @@ def test_where_a_job_stands_is_found_by_its_id_in_every_place_and_in_its_own_que
     assert (shown(client, "old").place, shown(client, "old").member) == ("started", b"old")
 
 
+def test_what_becomes_of_a_started_job_is_told_by_the_retries_it_has_left(client: Redis) -> None:
+    for id, left in (("last", {}), ("none", {"retries_left": "0"}), ("again", {"retries_left": "2"})):
+        job(client, id, "started", **left)
+        put(client, id, "started", at_s=now_s() + 60)
+    engine = engine_on(client)
+    found = {each.job.id: each for each in loops.report(engine, [DEFAULT], 9).coming}
+    assert {id: loops.becomes("reap", each.job, engine.layouts["rq"]) for id, each in found.items()} == {
+        b"last": "failed",
+        b"none": "failed",
+        b"again": "queued or scheduled",
+    }
+
+
 def test_errors_are_grouped_by_what_was_raised(client: Redis) -> None:
     trace = 'Traceback (most recent call last):\n  File "/app/tasks.py", line 4, in fail\n    raise ValueError(what)\n'
     for number in range(5):
@@ -356,9 +369,12 @@ def test_errors_are_grouped_by_what_was_raised(client: Redis) -> None:
         client.xadd(f"rq:results:f-{number}", {"type": 2, "exc_string": raised(f"{trace}ValueError: no {number}\n")})
     job(client, "old", "failed", at_s=9000, exc_info=zlib.compress(b"KeyError: 'as RQ 1 kept it'"))
     job(client, "bare", "failed", at_s=9000, exc_info="not compressed")
+    job(client, "unwanted", "canceled")
     engine = engine_on(client, "rq")
     [*_steps, found] = errors.report(engine, [DEFAULT])
-    assert found is not None
+    assert found is not None and found.size.of == found.count == 7, "who was canceled did not fail"
+    steps = list(errors.members(engine, [DEFAULT], found.groups[0].key, found.grouping))
+    assert sum(len(step.jobs) for step in steps) == 5 and (steps[-1].of, steps[-1].left) == (7, 0)
     groups = {group.message: group.dead for group in found.groups}
     assert groups == {"ValueError: no #": 5, "KeyError: 'as RQ # kept it'": 1, "not compressed": 1}
 

@@ -171,6 +171,7 @@ def test_a_job_with_a_rate_limit_is_left_to_rq(any_client: Redis) -> None:
     any_client.zadd(KEYS["scheduled"], {"due": NOW_S - 10})
     plant_job(any_client, "abandoned", "started", **limit)
     plant_started(any_client, "abandoned", NOW_S - 10)
+    plant_job(any_client, "held back", "rate_limited", **limit)  # it waits for a slot, in no place
     engine, before = engine_on(any_client), keyspace.dump(any_client)
     for verb, id in (
         ("kill", "queued"),
@@ -178,6 +179,7 @@ def test_a_job_with_a_rate_limit_is_left_to_rq(any_client: Redis) -> None:
         ("requeue", "failed"),
         ("delete", "failed"),
         ("promote", "due"),
+        *((verb, "held back") for verb in ("promote", "kill", "requeue", "delete")),
     ):
         assert act(engine, verb, id) == ["limited"], (verb, id)
     [purged] = engine.act("purge", QUEUE, (), {"place": "failed", "limit": 10})

@@ -8,7 +8,7 @@ workers added, the oldest age, the worst verdict with the name of the queue that
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
@@ -82,8 +82,22 @@ def prefixes(refs: Sequence[Ref], within: str, levels: int) -> set[str]:
     return {each.prefix for each in found}.union(*(prefixes(each.refs, each.prefix, levels - 1) for each in found))
 
 
-def total(group: Group, queues: Sequence[Queue]) -> Queue | None:
-    """The queues as one; None while none of them was counted."""
+def workers(queues: Iterable[Queue], sharing: Collection[str]) -> tuple[int, bool] | None:
+    """(how many work on these queues, whether there may be more); None where no system of them tells.
+
+    Of systems that are `sharing`, one worker may stand in the counts of several queues: there are as many as in the one
+    with the most, or more.
+    """
+    told: dict[str, list[int]] = {}
+    for queue in queues:
+        if queue.workers is not None:
+            told.setdefault(queue.layout, []).append(queue.workers)
+    number = sum(max(counts) if system in sharing else sum(counts) for system, counts in told.items())
+    return (number, number < sum(map(sum, told.values()))) if told else None
+
+
+def total(group: Group, queues: Sequence[Queue], sharing: Collection[str] = ()) -> Queue | None:
+    """The queues as one; None while none of them was counted. Without workers where nobody knows their number."""
     if not queues:
         return None
     counts = []
@@ -92,7 +106,7 @@ def total(group: Group, queues: Sequence[Queue]) -> Queue | None:
         if these:
             exact = all(count.exact for count in these) and len(queues) == len(group.refs)
             counts.append(Count(state, state, sum(count.count for count in these), exact))
-    told = [queue.workers for queue in queues if queue.workers is not None]
+    told = workers(queues, sharing)
     worst = max(queues, key=lambda queue: (bool(queue.findings), weight(queue)))
     size = f"{len(group.refs)} queues"
     words = f"{size} · {worst.name.removeprefix(group.prefix)}: {worst.verdict.text}" if worst.findings else size
@@ -102,7 +116,7 @@ def total(group: Group, queues: Sequence[Queue]) -> Queue | None:
         tuple(counts),
         max(queue.counted_ms for queue in queues),
         paused=all(queue.paused for queue in queues),
-        workers=sum(told) if told else None,
+        workers=told[0] if told and not told[1] else None,
         oldest_ready_ms=max((queue.oldest_ready_ms or 0 for queue in queues), default=0) or None,
         counters={name: sum(queue.counters.get(name, 0) for queue in queues) for name in ("in", "out", "failed")},
         findings=worst.findings,

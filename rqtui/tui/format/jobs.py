@@ -13,6 +13,7 @@ from functools import lru_cache
 from textual.content import Content, Span
 from textual.style import Style
 
+from rqtui.layout.layout import late_place, speaks_for_state
 from rqtui.model import Fact, Job, Place, Queue, State
 from rqtui.text import formats
 from rqtui.text.body import body_view, is_tree, mask_text, secrets
@@ -45,6 +46,7 @@ def empty(place: Place, places: Sequence[Place], *, is_late: bool, may_change: b
 def properties(job: Job, now_ms: int, tells: frozenset[str], is_revealed: bool = False) -> Content:
     """What is known of a job, a line each; of what its system does not tell, nothing."""
     has_record = "tried" in tells
+    has_lease = has_record or (job.ttr_ms and not any((f.kind, f.value) == ("duration", job.ttr_ms) for f in job.facts))
     tried = f"{job.attempts} of {job.max_attempts or '?'}" if has_record or job.max_attempts else str(job.attempts)
     known: list[tuple[object, str, Content | str]] = [
         (True, "id", Content.styled(safe(job.id), "$strong")),
@@ -54,7 +56,7 @@ def properties(job: Job, now_ms: int, tells: frozenset[str], is_revealed: bool =
         (has_record or left_ms(job, now_ms) is not None, *_time_line(job, now_ms)),
         (has_record or job.attempts, "attempts", tried),
         (has_record or job.priority, "priority", str(job.priority)),
-        (has_record or job.ttr_ms, "lease", formats.age(job.ttr_ms) if job.ttr_ms else "as usual in this queue"),
+        (has_lease, "lease", formats.age(job.ttr_ms) if job.ttr_ms else "as usual in this queue"),
         (has_record or job.worker, "worker", safe(job.worker) or formats.ZERO),
         (True, "body", formats.size(job.body_bytes)),
     ]
@@ -164,12 +166,13 @@ def highlighted(text: str) -> Content:
     return Content(text, spans)
 
 
-def hints(queue: Queue | None, state: State, late_at: int = 0) -> list[tuple[str, str]]:
-    """(words, style) that the frame of a place says below: what happens next there, and the key that helps.
+def hints(queue: Queue | None, place: Place, places: Sequence[Place]) -> list[tuple[str, str]]:
+    """(words, style) that the frame of one of `places` says below: what happens next there, and the key that helps.
 
-    `late_at` is the key of the place where expired leases stand, when that is another one.
+    What is known of a whole state stands at one of its places; where expired leases stand apart, they have the key.
     """
-    if queue is None:
+    state, late = place.state, late_place(places)
+    if queue is None or (place is not late and not speaks_for_state(place, places)):
         return []
     if state is State.SCHEDULED and queue.overdue:
         due_ms = queue.next_due_ms
@@ -178,8 +181,8 @@ def hints(queue: Queue | None, state: State, late_at: int = 0) -> list[tuple[str
         return [(f"{formats.count(queue.overdue)} due{helps}", _alarm(is_late))]
     if state is State.SCHEDULED and queue.next_due_ms is not None:
         return [(f"next due in {formats.age(queue.next_due_ms)}", "muted")]
-    if state is State.RESERVED and queue.expired and late_at:
-        return [(f"{formats.count(queue.expired)} expired: {late_at} shows", "muted")]
+    if state is State.RESERVED and queue.expired and late is not None and place is not late:
+        return [(f"{formats.count(queue.expired)} expired: {places.index(late) + 1} shows", "muted")]
     if state is State.RESERVED and queue.expired:
         is_late = (queue.next_expiry_ms or 0) < -LATE_MS
         helps = f": {keys.key('reaper')} reaps" if is_late else ""

@@ -84,15 +84,13 @@ class Board(View):
                 yield Text(id="detail-text")
 
     def _made(self) -> Iterator[Pane]:
-        """A pane per place; those that share its state with the place of late leases name its key."""
+        """A pane per place."""
         system, settings, may_change = self.layout_of_queue, self.session.settings, not self.session.is_read_only
         late = late_place(system.places)
         for place in system.places:
             empty = jobs.empty(place, system.places, is_late=place is late, may_change=may_change)
-            has_late = late is not None and place.state is late.state and place is not late
-            late_at = system.places.index(late) + 1 if late is not None and has_late else 0
             chosen, _unknown = columns.wanted(settings.columns, place.state)
-            yield Pane(self.ref, place, system.tells, empty, late_at, chosen, settings.is_ascii)
+            yield Pane(self.ref, place, system.places, system.tells, empty, chosen, settings.is_ascii)
 
     def on_mount(self) -> None:
         """The focus begins on ready, until the first picture tells where it belongs."""

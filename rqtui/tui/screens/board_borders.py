@@ -155,7 +155,7 @@ def below(
     if is_frozen:
         words.append(Piece("frozen: p", "accented"))
     words += _found(pane)
-    hints = jobs.hints(queue, pane.place.state, pane.late_at) if not findings else []
+    hints = jobs.hints(queue, pane.place, pane.places) if not findings else []
     words += [Piece(hint, style) for hint, style in hints]
     if total and page and page.of is not None and pane.found is None:
         words.append(Piece(f"a sample of {formats.count(page.of, width=12)}: ] goes on", "muted"))

@@ -52,7 +52,7 @@ _NEXT = (
     Column("id", "id", ID),
     Column("worker", "worker", 8, weight=2, drop=3, style="muted"),
     Column("tried", "tried", 5, align="right", drop=2),
-    Column("becomes", "becomes", 8),
+    Column("becomes", "becomes", 8, weight=1, most=19),
 )
 _STEPS = (
     Column("time", "time", 8, style="muted"),
@@ -261,8 +261,9 @@ def _next_row(coming: Coming, layout: Layout) -> Row:
 
 def _goal(coming: Coming, layout: Layout) -> Piece:
     """Where the job goes when the loop takes it."""
-    place = report.becomes(coming.verb, coming.job, layout)
-    return Piece(place, f"state-{layout.place(place).state}") if place else Piece("gone", "muted")
+    goals = layout.goals(coming.verb, coming.job)
+    words = report.becomes(coming.verb, coming.job, layout)
+    return Piece(words, f"state-{layout.place(goals[0]).state}") if goals else Piece("gone", "muted")
 
 
 def _steps(loops: dict[str, Loop]) -> Iterator[tuple[Step, Round, str]]:

@@ -333,7 +333,11 @@ class Overview(View):
         if not group.prefix:
             return self._known.get(group.refs[0]), self._rates.get(group.refs[0])
         known = [self._known[ref] for ref in group.refs if ref in self._known]
-        return groups.total(group, known), groups.rate([self._rates[ref] for ref in group.refs if ref in self._rates])
+        layouts = self.session.layouts
+        sharing = [name for name in {ref.layout for ref in group.refs} if layouts[name].shares_workers]
+        return groups.total(group, known, sharing), groups.rate(
+            [self._rates[ref] for ref in group.refs if ref in self._rates]
+        )
 
     # -- drawing ------------------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from rqtui.model import Queue, Ref, State
 from rqtui.reports import schedules
+from rqtui.tui.format import groups
 from rqtui.tui.session import Session
 
 
@@ -57,8 +58,8 @@ def _errors(session: Session, refs: tuple[Ref, ...]) -> HowMany | None:
 
 def _workers(session: Session, refs: tuple[Ref, ...]) -> HowMany | None:
     queues = _known(session, refs)
-    told = [queue.workers for queue in queues if queue.workers is not None]
-    return HowMany(sum(told), is_more=len(queues) < len(refs)) if told else None
+    told = groups.workers(queues, [name for name, layout in session.layouts.items() if layout.shares_workers])
+    return HowMany(told[0], is_more=told[1] or len(queues) < len(refs)) if told else None
 
 
 def _warnings(session: Session, _refs: tuple[Ref, ...]) -> HowMany | None:

@@ -45,22 +45,21 @@ class Pane(Table):
         self,
         ref: Ref,
         place: Place,
+        places: tuple[Place, ...],
         tells: frozenset[str],
         empty: str,
-        late_at: int = 0,
         chosen: tuple[str, ...] = (),
         ascii_only: bool = False,
     ) -> None:
-        """`late_at`: the key of the pane with the expired ones of this state, when that is another; `chosen`: the
-        columns that somebody wants instead of the usual ones."""
+        """`places`: all of its system; `chosen`: the columns that somebody wants instead of the usual ones."""
         self._choice = columns.Choice()
         self._chosen = chosen
         self.tells = tells
         self._id_cells = columns.LONG_ID
         self._is_short = False
-        self.place = place
+        self.place, self.places = place, places
         super().__init__(self._columns(), empty=empty, id=f"pane-{place.name}", ascii_only=ascii_only)
-        self.ref, self.late_at = ref, late_at
+        self.ref = ref
         self.says_empty = empty
         self.is_queue_gone = False
         self.offset_wanted = 0

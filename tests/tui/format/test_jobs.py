@@ -1,0 +1,39 @@
+"""A job, a place and their frames in words."""
+
+from __future__ import annotations
+
+from rqtui.model import Fact, Job, Place, Queue, State
+from rqtui.tui.format import jobs
+
+
+def test_what_is_counted_of_a_state_is_said_at_one_of_its_places() -> None:
+    places = (
+        Place("parked", State.SCHEDULED, "k", "zset", "since s"),
+        Place("later", State.SCHEDULED, "k", "zset", "due s"),
+        Place("next", State.READY, "k", "list"),
+        Place("waiting", State.READY, "k", "list"),
+        Place("taken", State.RESERVED, "k", "list"),
+        Place("leased", State.RESERVED, "k", "zset", "deadline s"),
+    )
+    queue = Queue("q", "s", paused=True, overdue=4, next_due_ms=-60_000, expired=2, next_expiry_ms=-60_000)
+    said = {place.name: " ".join(words for words, _style in jobs.hints(queue, place, places)) for place in places}
+    assert {name: words.partition(":")[0] for name, words in said.items() if words} == {
+        "later": "4 due",
+        "next": "paused",
+        "leased": "2 expired",
+    }
+    unscored = tuple(place._replace(score="") for place in places)
+    said = {place.name: " ".join(words for words, _style in jobs.hints(queue, place, unscored)) for place in unscored}
+    assert [name for name, words in said.items() if words] == ["parked", "next", "taken"], "the first of a state"
+    late = (*places[4:], Place("over", State.RESERVED, "k", "zset", "deadline s", "score <= now"))
+    late = (late[0], late[1]._replace(where="score > now"), late[2])
+    words = [hint for place in late for hint, _style in jobs.hints(queue, place, late)]
+    assert words[0] == "2 expired: 3 shows" and words[1].startswith("2 expired: ") and len(words) == 2
+
+
+def test_a_time_that_a_system_has_its_own_word_for_is_no_lease() -> None:
+    job = Job(b"a", "q", "s", "p", State.READY, b"a", ttr_ms=180_000, facts=(Fact("result ttl", 500_000, "duration"),))
+    assert "lease" in jobs.properties(job, 0, frozenset()).plain
+    told = Job(b"a", "q", "s", "p", State.READY, b"a", ttr_ms=180_000, facts=(Fact("timeout", 180_000, "duration"),))
+    assert "lease" not in jobs.properties(told, 0, frozenset()).plain
+    assert "lease" in jobs.properties(told, 0, frozenset({"tried"})).plain
