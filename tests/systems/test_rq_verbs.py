@@ -466,6 +466,9 @@ REFUSED: Mapping[str, tuple[object, str]] = {
     "a word that is none": ({"func": "t.f", "queue": "x"}, 'has no "queue"; it has func, args'),
     "a time that is none": ({"func": "t.f", "timeout": "soon"}, "timeout cannot be 'soon'"),
     "a negative time": ({"func": "t.f", "ttl": -2}, "ttl cannot be negative"),
+    "no time to run": ({"func": "t.f", "timeout": 0}, "timeout is longer than 0; -1 lets a job run for ever"),
+    "no time to live": ({"func": "t.f", "ttl": "0s"}, "ttl is longer than 0; a job without one waits for ever"),
+    "a time to live for ever": ({"func": "t.f", "ttl": -1}, "a job without one waits for ever"),
     "retries that are no number": ({"func": "t.f", "retry": True}, "retry is how often"),
     "intervals that are none": (
         {"func": "t.f", "retry_intervals": [1.5]},
@@ -489,6 +492,8 @@ def test_bodies_that_are_no_json_and_fields_that_rq_has_not_are_refused(any_clie
             layout.encoded(body)
     with pytest.raises(UsageError, match="rq keeps no priority"):
         put(engine, {"func": "t.f"}, priority=3)
+    with pytest.raises(UsageError, match="timeout is longer than 0"):
+        put(engine, {"func": "t.f"}, ttr_ms=0)
     [outcome] = put(engine, {"func": "t.f"}, id="no:colon")
     assert outcome.word == "error" and "letters, digits, _ and -" in outcome.text and not any_client.dbsize()
 
