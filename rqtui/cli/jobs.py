@@ -58,7 +58,7 @@ def jobs(
         if session.as_json:
             output.write_json(_document(page))
         else:
-            _write_jobs(page, engine.now_ms())
+            _write_jobs(page, engine.now_ms(), engine.layouts[ref.layout].tells)
         return DONE
     if cursor is not None:
         raise UsageError("--cursor goes on in one place; name it: rqtui jobs QUEUE PLACE --cursor C.")
@@ -69,7 +69,7 @@ def jobs(
         return DONE
     for page in pages:
         output.write_lines([f"{page.place}:"])
-        _write_jobs(page, engine.now_ms(), engine.words(ref))
+        _write_jobs(page, engine.now_ms(), engine.layouts[ref.layout].tells, engine.words(ref))
     if not pages:
         output.say(f"nothing stands in {ref.queue}.")
     return DONE
@@ -129,22 +129,26 @@ def _page(engine: Engine, ref: Ref, place: str, limit: int, offset: int, accepts
                 return replace(page, jobs=tuple(found), offset=offset, next=following)
 
 
-def _write_jobs(page: Page, now_ms: int, queue: str = "") -> None:
-    """The table of a page; `queue` are the words that mean its queue, where the place was not named."""
+def _write_jobs(page: Page, now_ms: int, tells: frozenset[str], queue: str = "") -> None:
+    """The table of a page: how often jobs were tried only where the system `tells` it; `queue` are the words that mean
+    its queue, where the place was not named."""
     from rqtui.text.body import body_view, mask_text
     from rqtui.text.formats import age, job_id, size
     from rqtui.text.tracebacks import last_line
 
     rows = []
+    has_tries = "tried" in tells or any(job.attempts or job.max_attempts for job in page.jobs)
     for job in page.jobs:
         preview = "" if job.body is None else " ".join(body_view(job.body[:200]).text.split())
         tried = f"{job.attempts}/{job.max_attempts}" if job.max_attempts else str(job.attempts)
         about = job.problem or mask_text(last_line(job.error) or job.call) or preview[:60] or size(job.body_bytes)
-        rows.append([job_id(job.id, 48), job.name, _moment(job, now_ms, age), tried, job.worker, about])
+        tries = [tried] if has_tries else []
+        rows.append([job_id(job.id, 48), job.name, _moment(job, now_ms, age), *tries, job.worker, about])
     if rows:
         about = "error or call" if any(job.call for job in page.jobs) else "error or body"
-        titles = ("id", "job", _MOMENTS.get(page.jobs[0].state, "age"), "tried", "worker", about)
-        output.write_table(titles, rows, right=(titles[2], "tried"))
+        when = _MOMENTS.get(page.jobs[0].state, "age")
+        titles = ("id", "job", when, *(["tried"] if has_tries else []), "worker", about)
+        output.write_table(titles, rows, right=(when, "tried"))
     how = f": rqtui jobs {queue} {page.place}" if queue else ""
     following = f", go on with{how} --cursor {page.next}" if page.next is not None else ""
     output.note(f"{len(page.jobs)} of {page.total} in {page.place}{following}")

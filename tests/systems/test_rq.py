@@ -678,3 +678,19 @@ def test_a_look_sends_no_command_that_writes_whatever_is_wrong(client: Redis) ->
     sent = {name.removeprefix("cmdstat_").partition("|")[0] for name in client.info("commandstats")}
     assert {"evalsha_ro", "zcard", "xrevrange"} <= sent and not sent & writes, sent & writes
     assert keyspace.dump(client) == before
+
+
+def test_commands_tell_only_what_rq_keeps(client: Redis, url: str) -> None:
+    world(client)
+    job(client, "no-data", data=None)
+    job(client, "b", data="")
+    client.sadd("rq:queues", b"rq:queue:caf\xe9")
+    shown = {id: shell(url, "show", "rq:default", id).out for id in ("no-data", "b", "is-failed")}
+    assert all("attempts" not in out for out in shown.values()), "RQ counts none"
+    assert "body         none\n" in shown["no-data"] and "too long" not in shown["no-data"] and "0 B" in shown["b"]
+    assert "tried" not in shell(url, "jobs", "rq:default", "failed").out
+    stats = shell(url, "stats").out
+    assert "caf\\xe9 " in stats and "Y2Fm6Q" not in stats
+    stop = ("act", "stop", "rq:default", "w1", "nobody", "--yes")
+    assert [one["id"] for one in shell(url, *stop, "--json").json["results"]] == ["w1", "nobody"]
+    assert [line.split()[0] for line in shell(url, *stop).out.splitlines()] == ["id", "w1", "nobody"]
