@@ -453,6 +453,10 @@ def abandoned(client: Redis) -> None:
     job(client, "a", "started", at_s=-30, worker_name="w9")
     job(client, "ended already", "started", at_s=-30, status="finished")
     job(client, "runs", "started", at_s=600)
+    for id in ("beats", "is held"):  # their worker lives, so reap leaves them
+        job(client, id, "started", at_s=-30, worker_name="w8")
+    client.hset("rq:execution:beats:e-beats", "last_heartbeat", written(now_s()))
+    client.hset("rq:worker:w8", mapping={"birth": written(now_s() - 900), "current_job": "is held"})
 
 
 def no_scheduler(client: Redis) -> None:
@@ -463,6 +467,12 @@ def no_scheduler(client: Redis) -> None:
 def scheduler_behind(client: Redis) -> None:
     job(client, "a", "scheduled", at_s=-200)
     client.set("rq:scheduler-lock:default", "s1")
+
+
+def mixed_units(client: Redis) -> None:
+    job(client, "a", "scheduled")
+    client.zadd("rq:scheduled:default", {"a": now_s() * 1000})
+    job(client, "later", "scheduled", at_s=300)
 
 
 def vanishing(client: Redis) -> None:
@@ -503,6 +513,7 @@ FAULTS: Mapping[str, tuple[Callable[[Redis], None], str, str, str]] = {
     "abandoned": (abandoned, "rq:wip:default", "1 started", "rqtui reap rq:default"),
     "no-scheduler": (no_scheduler, "rq:scheduled:default", "1 due", "rqtui dispatch rq:default"),
     "scheduler-behind": (scheduler_behind, "rq:scheduled:default", "scheduler s1", "61 s: rqtui dispatch rq:default"),
+    "mixed-units": (mixed_units, "rq:scheduled:default", "1 in rq:scheduled:default", "act reschedule or promote"),
     "vanishing": (vanishing, "rq:queue:default", "7", "redis-cli PERSIST rq:job:a"),
     "ghost": (ghost, "rq:failed:default", "1 of those", "rqtui act delete rq:default a"),
     "stale-intermediate": (stale_intermediate, "rq:queue:default:intermediate", "finished", "rqtui reap rq:default"),
