@@ -36,6 +36,7 @@ from rq_subject import (
     plant_started,
     plant_worker,
 )
+from shell import shell
 
 from rqtui.connection.connect import connect
 from rqtui.engine.engine import Engine, with_layouts
@@ -585,3 +586,14 @@ PLANTED = (
 @in_one("fault", PLANTED, ids=str)
 def test_the_suite_catches_a_script_that(fault: Planted, client: Redis) -> None:
     assert fault.is_caught(RQ, client)
+
+
+def test_an_undo_reaches_no_queue_of_another_prefix(client: Redis, url: str) -> None:
+    client.sadd("shop:queues", "shop:queue:mail")
+    options = ("--layout", "rq:prefix=shop")
+    assert shell(url, "act", "pause", "rq:mail", "--yes", *options).code == 0
+    before = keyspace.dump(client)
+    refused = shell(url, "undo")
+    assert refused.code == 2 and "under other options: say --layout rq:prefix=shop." in refused.err
+    assert keyspace.dump(client) == before and client.exists("shop:suspended")
+    assert shell(url, "undo", *options).code == 0 and not client.exists("shop:suspended")
