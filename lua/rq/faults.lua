@@ -8,6 +8,7 @@
 -- derived  <prefix>:job:<id>
 --          <prefix>:results:<id>
 --          <prefix>:worker:<worker>
+--          <prefix>:execution:<member>
 --          <prefix>:queue:<queue>:intermediate:first_seen:<id>
 -- KEYS     scheduled         zset  id by due (s)
 --          deferred          zset  id by since when (s)
@@ -63,8 +64,15 @@ for _, worker in ipairs(redis.call('SSCAN', workers, 0, 'COUNT', 200)[2]) do
   end
 end
 
-local function look(place, key, id, score)
+local function is_held(id, member, worker) -- as reap sees it: what a living worker runs stays with it
+  if redis.call('EXISTS', prefix .. ':execution:' .. member) == 1 then return true end
+  local told = redis.pcall('HMGET', prefix .. ':worker:' .. worker, 'birth', 'current_job')
+  if not told[1] then return false end
+  return told[2] == id or redis.pcall('SISMEMBER', prefix .. ':worker:' .. worker .. ':executions', member) == 1
+end
+local function look(place, key, member, score)
   looked = looked + 1
+  local id = score and id_of(member) or member
   local hash = prefix .. ':job:' .. id
   local told = redis.pcall('HMGET', hash, 'status', 'ttl', 'worker_name', 'created_at')
   if told.err then return met('wrong_type', hash, id, 1) end
@@ -73,7 +81,7 @@ local function look(place, key, id, score)
   local is_kept = place == 'finished' or place == 'failed'
   if not is_there and not (is_kept and over_s >= 0 and over_s < 1200) then met('ghost', key, id, 1) end
   if not is_there then return end
-  if place == 'started' and over_s > 0 and told[1] == 'started' then
+  if place == 'started' and over_s > 0 and told[1] == 'started' and not is_held(id, member, told[3] or '') then
     met('abandoned', key, id, 1, told[3] or '', seconds_since(score))
   end
   if place == 'intermediate' then
@@ -94,7 +102,7 @@ for _, zset in ipairs({{'scheduled', scheduled}, {'deferred', deferred}, {'ready
   {'finished', finished}, {'failed', failed}, {'canceled', canceled}}) do
   lengths[zset[1]] = redis.call('ZCARD', zset[2])
   local found = lengths[zset[1]] > 0 and ends_of(zset[2], 'ZRANGE', lengths[zset[1]], 'WITHSCORES') or {}
-  for i = 1, #found, 2 do look(zset[1], zset[2], id_of(found[i]), tonumber(found[i + 1])) end
+  for i = 1, #found, 2 do look(zset[1], zset[2], found[i], tonumber(found[i + 1])) end
 end
 for _, list in ipairs({{'queued', queued}, {'intermediate', intermediate}}) do
   local length = redis.call('LLEN', list[2])
@@ -105,6 +113,10 @@ if lengths.scheduled > 0 then
   local due = redis.call('ZCOUNT', scheduled, '-inf', string.format('%.3f', now_s))
   local first, holder = redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES'), redis.pcall('GET', lock)
   local late_s = seconds_since(tonumber(first[2]))
+  local far = redis.call('ZCOUNT', scheduled, '1e11', '(inf')
+  if far > 0 then
+    met('mixed_units', scheduled, redis.call('ZRANGEBYSCORE', scheduled, '1e11', '(inf', 'LIMIT', 0, 1)[1], far)
+  end
   if due > 0 and not holder then met('no_scheduler', scheduled, first[1], due, '', late_s) end
   if due > 0 and holder and late_s >= 120 then
     met('scheduler_behind', scheduled, first[1], due, type(holder) == 'string' and string.sub(holder, 1, 100) or '', late_s)

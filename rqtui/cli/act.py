@@ -567,7 +567,9 @@ def _act_on_queue(session: Session, engine: Engine, request: Request, script: Sc
     be_sure(session, engine, request, script, None)
     if is_about_workers:
         outcomes = [
-            one for id in request.ids for one in engine.act(script.name, request.ref, (), {**form, "worker": id})
+            replace(one, id=id)
+            for id in request.ids
+            for one in engine.act(script.name, request.ref, (), {**form, "worker": id})
         ]
         return act_result.write(session, request.ref, script, outcomes, 0)
     if {column.name for column in script.each} == {"name", "value"}:

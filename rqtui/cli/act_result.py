@@ -47,7 +47,7 @@ def write(
     else:
         if len(outcomes) <= 50:  # a screenful
             is_of_jobs = any(column.name in ("id", "member") for column in script.each)
-            rows = [[documents.label(o.id) if is_of_jobs else ref.queue, o.word, _meaning(o)] for o in outcomes]
+            rows = [[documents.label(o.id) if is_of_jobs or o.id else ref.queue, o.word, _meaning(o)] for o in outcomes]
             output.write_table(("id", "answer", "meaning"), rows)
         words = Counter(outcome.word for outcome in outcomes)
         if moved > words[script.done_word]:  # a verb on a place answers once for all of them

@@ -52,14 +52,14 @@ def jobs(
     accepts = filters.parse(expression or "")
     engine = session.engine()
     ref = engine.seek(queue)
-    found = accepts if accepts.terms else None
+    found, tells = accepts if accepts.terms else None, engine.layouts[ref.layout].tells
     if place is not None:
         named = [each.name for each in engine.layouts[ref.layout].places_of(place)]
         page, following = _pages(engine, ref, named, *_beginning(cursor, named), limit, found)
         if session.as_json:
             output.write_json({**_document(page), "place": place if len(named) > 1 else page.place, "next": following})
         else:
-            _write_jobs(page, engine.now_ms(), following, in_places=named)
+            _write_jobs(page, engine.now_ms(), tells, following, in_places=named)
         return DONE
     if cursor is not None:
         raise UsageError("--cursor goes on in one place; name it: rqtui jobs QUEUE PLACE --cursor C.")
@@ -70,7 +70,7 @@ def jobs(
         return DONE
     for page in pages:
         output.write_lines([f"{page.place}:"])
-        _write_jobs(page, engine.now_ms(), _cursor(page.next), engine.words(ref))
+        _write_jobs(page, engine.now_ms(), tells, _cursor(page.next), engine.words(ref))
     if not pages:
         output.say(f"nothing stands in {ref.queue}.")
     return DONE
@@ -177,10 +177,17 @@ def _page(engine: Engine, ref: Ref, place: str, limit: int, offset: int, accepts
                 return replace(page, jobs=tuple(found), offset=offset, next=following)
 
 
-def _write_jobs(page: Page, now_ms: int, following: str | None, queue: str = "", in_places: Sequence[str] = ()) -> None:
+def _write_jobs(
+    page: Page,
+    now_ms: int,
+    tells: frozenset[str],
+    following: str | None,
+    queue: str = "",
+    in_places: Sequence[str] = (),
+) -> None:
     """The table of a page; `queue` are the words that mean its queue, where the place was not named.
 
-    Jobs of several places tell theirs, beside the id.
+    How often jobs were tried stands there only where the system `tells` it; jobs of several places tell theirs.
     """
     from rqtui.text.body import body_view, mask_text
     from rqtui.text.formats import age, job_id, size
@@ -188,17 +195,19 @@ def _write_jobs(page: Page, now_ms: int, following: str | None, queue: str = "",
 
     several = len(in_places) > 1
     rows = []
+    has_tries = "tried" in tells or any(job.attempts or job.max_attempts for job in page.jobs)
     for job in page.jobs:
         preview = "" if job.body is None else " ".join(body_view(job.body[:200]).text.split())
         tried = f"{job.attempts}/{job.max_attempts}" if job.max_attempts else str(job.attempts)
         about = job.problem or mask_text(last_line(job.error) or job.call) or preview[:60] or size(job.body_bytes)
-        where = [job.place] if several else []
-        rows.append([job_id(job.id, 48), *where, job.name, _moment(job, now_ms, age), tried, job.worker, about])
+        where, tries = [job.place] if several else [], [tried] if has_tries else []
+        rows.append([job_id(job.id, 48), *where, job.name, _moment(job, now_ms, age), *tries, job.worker, about])
     if rows:
         about = "error or call" if any(job.call for job in page.jobs) else "error or body"
-        moment = _MOMENTS.get(page.jobs[0].state, "age")
-        titles = ("id", *(["place"] if several else []), "job", moment, "tried", "worker", about)
-        output.write_table(titles, rows, right=(moment, "tried"))
+        when = _MOMENTS.get(page.jobs[0].state, "age")
+        more = ["place"] if several else []
+        titles = ("id", *more, "job", when, *(["tried"] if has_tries else []), "worker", about)
+        output.write_table(titles, rows, right=(when, "tried"))
     how = f": rqtui jobs {queue} {page.place}" if queue else ""
     further = f", go on with{how} --cursor {following}" if following is not None else ""
     output.note(f"{len(page.jobs)} of {page.total} in {', '.join(in_places) or page.place}{further}")

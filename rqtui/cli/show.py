@@ -47,16 +47,17 @@ def show(
             {**documents.job(found), "history": documents.history(found), "facts": documents.facts(found.facts)}
         )
         return DONE
-    _write_job(found, whole, is_revealed)
+    _write_job(found, whole, is_revealed, counts_tries="tried" in engine.layouts[ref.layout].tells)
     return DONE
 
 
-def _write_job(job: Job, whole: bool, is_revealed: bool) -> None:
+def _write_job(job: Job, whole: bool, is_revealed: bool, *, counts_tries: bool) -> None:
     from rqtui.text import facts
     from rqtui.text.body import body_view, mask_text
     from rqtui.text.formats import moment, size
     from rqtui.text.sanitise import safe, safe_lines, shown_id
 
+    tried = f"{job.attempts} of {job.max_attempts}" if job.max_attempts else str(job.attempts)
     known: list[tuple[str, Any]] = [
         ("id", shown_id(job.id)),
         ("queue", f"{job.queue} ({job.layout})"),
@@ -70,7 +71,7 @@ def _write_job(job: Job, whole: bool, is_revealed: bool) -> None:
         ("worker", job.worker),
         ("token", job.token),
         ("priority", str(job.priority) if job.priority else ""),
-        ("attempts", f"{job.attempts} of {job.max_attempts}" if job.max_attempts else str(job.attempts)),
+        ("attempts", tried if counts_tries or job.attempts or job.max_attempts else ""),
         ("cancelled", "asked to stop" if job.cancelled else ""),
         ("problem", job.problem),
     ]
@@ -80,10 +81,10 @@ def _write_job(job: Job, whole: bool, is_revealed: bool) -> None:
         first, *rest = safe_lines(attempt.error) or [""]
         lines.append(f"{'failed':<12} {moment(attempt.end_ms)}  {safe(attempt.worker)}  {first}")
         lines += [" " * 13 + line for line in rest[-12:]]
-    lines.append(f"{'body':<12} {size(job.body_bytes)}")
-    if job.body is None:
+    lines.append(f"{'body':<12} {size(job.body_bytes) if job.body is not None or job.body_bytes else 'none'}")
+    if job.body is None and job.body_bytes:
         lines.append("  too long to show; --body shows it, --raw writes it")
-    else:
+    if job.body is not None:
         most = max(1, len(job.body)) if whole else documents.BODY_BYTES
         lines += ["  " + line for line in body_view(job.body, is_revealed, most).text.split("\n")]
     output.write_lines(lines)

@@ -49,7 +49,7 @@ def stats(
     if session.as_json:
         output.write_json(made)
         return DONE
-    _write_stats(made)
+    _write_stats([ref.queue for ref in refs], made)
     return DONE
 
 
@@ -81,14 +81,14 @@ def _stats(ref: Ref, queue: Queue, history: History | None, minutes: int, now_ms
     }
 
 
-def _write_stats(made: Sequence[dict[str, Any]]) -> None:
+def _write_stats(names: Sequence[str], made: Sequence[dict[str, Any]]) -> None:
     from rqtui.text.formats import count, rate, sparkline
 
     titles = ("queue", "layout", "in", "out", "failed", "waiting", "out by the minute")
     rows = []
-    for one in made:
+    for queue, one in zip(names, made, strict=True):
         rates = one["rates"] or {}
         shown = [rate(rates[f"{name}_s"]) if rates else "" for name in ("in", "out", "failed")]
         trend = sparkline([row["out"] for row in one["minutes"] or ()], 40) if one["minutes"] else "counts nothing"
-        rows.append([one["queue"], one["layout"], *shown, count(one["waiting"]), trend])
+        rows.append([queue, one["layout"], *shown, count(one["waiting"]), trend])
     output.write_table(titles, rows, right=("in", "out", "failed", "waiting"))

@@ -61,12 +61,8 @@ class Foreign(Layout):
 
     def words(self, queue: str) -> str:
         """`LAYOUT:NAME`, with its options where they are not the usual ones: without them it would be another queue."""
-        options, name = self.options_of(queue), typed(f"{self.name}:{queue}")
-        unusual = [n for n in options if n != self.queue_option and options[n] != self.defaults[n]]
-        if not unusual:
-            return name
-        spec = ",".join(f"{n}={options[n]}" for n in (self.queue_option, *unusual) if n)
-        return f"--layout {typed(f'{self.name}:{spec}')} {name}"
+        spec, name = self.spec(queue), typed(f"{self.name}:{queue}")
+        return f"--layout {typed(spec)} {name}" if spec else name
 
     def queue_ask(self, queue: str) -> Ask[Queue]:
         """What `counts` answers: a number per place, and what else it knows."""

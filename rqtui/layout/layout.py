@@ -93,6 +93,13 @@ class Layout:
         found = next((spec for spec in self.specs if spec[self.queue_option] == queue), None)
         return found or {**self.options, self.queue_option: queue}
 
+    def spec(self, queue: str) -> str:
+        """`LAYOUT:key=value,…`, what `--layout` says for this queue; empty where the usual options are enough."""
+        options = self.options_of(queue)
+        unusual = [n for n in options if n != self.queue_option and options[n] != self.defaults[n]]
+        told = ",".join(f"{n}={options[n]}" for n in (self.queue_option, *unusual) if n)
+        return f"{self.name}:{told}" if unusual else ""
+
     def named(self) -> list[str]:
         """The queues that the options name."""
         return [spec[self.queue_option] for spec in self.specs if spec[self.queue_option]] if self.queue_option else []

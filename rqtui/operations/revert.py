@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rqtui.errors import ReadOnly, Refused, RqtuiError, Unknown, UsageError
-from rqtui.layout.layout import CHUNK
+from rqtui.layout.layout import CHUNK, typed
 from rqtui.model import Outcome, Ref
 from rqtui.operations import undo_files
 from rqtui.operations.undo import ANSWER_BYTES, INVERSE, LOST, inverse, is_exact, looks
@@ -51,6 +51,9 @@ def reverted(engine: Engine, folder: Path, name: str, url: str = "") -> Iterator
         raise UsageError(f"this was done on {was.url}, and this is {url}.")
     if was.layout not in engine.layouts:
         raise UsageError(f"this was done to a queue of {was.layout}: say --layout {was.layout}.")
+    if was.spec != engine.layouts[was.layout].spec(was.queue):  # under other keys
+        how = f"say --layout {typed(was.spec)}" if was.spec else f"say {was.layout} without options"
+        raise UsageError(f"this was done to a queue of {was.layout} under other options: {how}.")
     if was.undone_at_ms:
         raise UsageError("this was undone already.")
     if denial := engine.denial("undo", ref):

@@ -262,7 +262,7 @@ class Keeper:
         else:
             rows = self.look(engine, ref, ids, is_whole=script == "restore") if ids else {}
         if file is _NEW:
-            named = (verb, ref.layout, ref.queue, self.url, self.who)
+            named = (verb, ref.layout, ref.queue, self.url, self.who, layout.spec(ref.queue))
             file = self._written(lambda: undo_files.File(self.folder, *named), undo_files.PROBE_BYTES)
             with self._lock:
                 self._open[(verb, ref)] = file

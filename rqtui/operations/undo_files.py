@@ -85,12 +85,13 @@ class Kept:
     missed: int = 0  # jobs that were changed and did not fit into the file
     is_changed: bool = False  # something was done, be it to the queue alone
     undone_at_ms: int = 0
+    spec: str = ""  # the options of its system, as `--layout` says them
 
 
 class File:
     """An operation that is going on. Raises RqtuiError where it cannot be written: then nothing is to be changed."""
 
-    def __init__(self, folder: Path, verb: str, layout: str, queue: str, url: str, who: str) -> None:
+    def __init__(self, folder: Path, verb: str, layout: str, queue: str, url: str, who: str, spec: str = "") -> None:
         at_ms = int(time.time() * 1000)
         self.name = f"{at_ms}-{verb}-{secrets.token_hex(3)}"
         self.path = folder / f"{self.name}.jsonl"
@@ -100,7 +101,7 @@ class File:
         try:
             _own(folder)
             _prune(folder)
-            add(self.path, _line({**told, "at_ms": at_ms, "version": VERSION}), is_new=True)
+            add(self.path, _line({**told, "at_ms": at_ms, "spec": spec, "version": VERSION}), is_new=True)
         except OSError as error:
             raise _unwritable(self.path, error) from error
 
@@ -169,7 +170,8 @@ def read(folder: Path, name: str) -> Kept:
         verb, layout, queue, url, who = (str(head[key]) for key in _TELLS)
         if head.get("version", VERSION) != VERSION:
             raise UsageError(f"the undo record {path} was written by another version of rqtui: that one can undo it.")
-        kept = Kept(name, verb, layout, queue, url, who, int(head["at_ms"]))
+        spec = str(head.get("spec", ""))
+        kept = Kept(name, verb, layout, queue, url, who, int(head["at_ms"]), spec=spec)
         chunk: list[bytes] = []
         for raw in lines[1:]:
             try:

@@ -72,9 +72,8 @@ class NativeRun(Run):
                 scripts.run(client, configure.call(keys(plan.name), {}, rows))
         client.sadd(QUEUES, *self.queues)
         seconds, micros = client.time()
-        self._past = live_through(
-            client, self.scenario.past(self.seed), seconds * 1000 + micros // 1000, affordable(client)
-        )
+        past = self.scenario.past(self.seed)
+        self._past = live_through(client, past, seconds * 1000 + micros // 1000, affordable(client, past))
         self.pace.restart()
 
     def stop(self) -> None:

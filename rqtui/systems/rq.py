@@ -349,6 +349,7 @@ class Rq(Foreign):
         serializer = self._serializers.get(queue, "pickle") if option == "auto" else option
         made = _made(bytes(row["body"]), serializer)  # type: ignore[call-overload]
         own = {name: value for name, value in row.items() if value not in (None, "")}
+        _refuse_times(own)
         return {**made, **own, "body": made["body"]}
 
 
@@ -642,10 +643,18 @@ _FITTING: Mapping[str, tuple[Callable[[Any], bool], str]] = {
 
 
 def _lasting_ms(name: str, value: object) -> int:
-    """A time in seconds, or as a person writes one (`1h`), in ms; -1, for ever, stays."""
-    if value == -1:
-        return -1
-    return durations.parse(value, name)  # type: ignore[arg-type]  # it refuses what is no duration
+    """A time in seconds, or as a person writes one (`1h`), in ms; -1, for ever, stays. Raises UsageError."""
+    lasting_ms = -1 if value == -1 else durations.parse(value, name)  # type: ignore[arg-type]  # it refuses what is none
+    _refuse_times({_COLUMNS[name]: lasting_ms})
+    return lasting_ms
+
+
+def _refuse_times(row: Mapping[str, object]) -> None:
+    """Raises UsageError for a time to run or to live that RQ itself refuses (rq/queue.py 3.0, `create_job`)."""
+    if row.get("ttr_ms") == 0:
+        raise UsageError("rq: timeout is longer than 0; -1 lets a job run for ever.")
+    if row.get("ttl_ms") in (0, -1):
+        raise UsageError("rq: ttl is longer than 0; a job without one waits for ever.")
 
 
 # -- all about one job -------------------------------------------------------------------------------------------------

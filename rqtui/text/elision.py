@@ -105,7 +105,8 @@ def _ways(name: str, tells: frozenset[tuple[str, str]], width: int) -> Iterator[
             more = [keep or at == index for at, keep in enumerate(keeps)]
             if not keeps[index] and cell_len(wider := _joined(parts, more)) <= width:
                 keeps, shown = more, wider
-        yield shown
+        if shown != ELLIPSIS:  # of a name without parts that stands alone, its ends say more
+            yield shown
     room = width - 1
     for head in dict.fromkeys((room // 2, room // 4, 0, room * 3 // 4, room)):
         yield _ends(name, head, room - head)

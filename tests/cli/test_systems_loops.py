@@ -13,7 +13,6 @@ from planted_systems import (
     NOWHERE,
     ORIZURU,
     REDISCHED,
-    RQ,
     SAFE_POP,
     SYSTEMS,
     TIMEOUT_SETS,

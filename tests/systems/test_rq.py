@@ -469,6 +469,10 @@ def abandoned(client: Redis) -> None:
     job(client, "a", "started", at_s=-30, worker_name="w9")
     job(client, "ended already", "started", at_s=-30, status="finished")
     job(client, "runs", "started", at_s=600)
+    for id in ("beats", "is held"):  # their worker lives, so reap leaves them
+        job(client, id, "started", at_s=-30, worker_name="w8")
+    client.hset("rq:execution:beats:e-beats", "last_heartbeat", written(now_s()))
+    client.hset("rq:worker:w8", mapping={"birth": written(now_s() - 900), "current_job": "is held"})
 
 
 def no_scheduler(client: Redis) -> None:
@@ -479,6 +483,12 @@ def no_scheduler(client: Redis) -> None:
 def scheduler_behind(client: Redis) -> None:
     job(client, "a", "scheduled", at_s=-200)
     client.set("rq:scheduler-lock:default", "s1")
+
+
+def mixed_units(client: Redis) -> None:
+    job(client, "a", "scheduled")
+    client.zadd("rq:scheduled:default", {"a": now_s() * 1000})
+    job(client, "later", "scheduled", at_s=300)
 
 
 def vanishing(client: Redis) -> None:
@@ -519,6 +529,7 @@ FAULTS: Mapping[str, tuple[Callable[[Redis], None], str, str, str]] = {
     "abandoned": (abandoned, "rq:wip:default", "1 started", "rqtui reap rq:default"),
     "no-scheduler": (no_scheduler, "rq:scheduled:default", "1 due", "rqtui dispatch rq:default"),
     "scheduler-behind": (scheduler_behind, "rq:scheduled:default", "scheduler s1", "61 s: rqtui dispatch rq:default"),
+    "mixed-units": (mixed_units, "rq:scheduled:default", "1 in rq:scheduled:default", "act reschedule or promote"),
     "vanishing": (vanishing, "rq:queue:default", "7", "redis-cli PERSIST rq:job:a"),
     "ghost": (ghost, "rq:failed:default", "1 of those", "rqtui act delete rq:default a"),
     "stale-intermediate": (stale_intermediate, "rq:queue:default:intermediate", "finished", "rqtui reap rq:default"),
@@ -694,3 +705,19 @@ def test_a_look_sends_no_command_that_writes_whatever_is_wrong(client: Redis) ->
     sent = {name.removeprefix("cmdstat_").partition("|")[0] for name in client.info("commandstats")}
     assert {"evalsha_ro", "zcard", "xrevrange"} <= sent and not sent & writes, sent & writes
     assert keyspace.dump(client) == before
+
+
+def test_commands_tell_only_what_rq_keeps(client: Redis, url: str) -> None:
+    world(client)
+    job(client, "no-data", data=None)
+    job(client, "b", data="")
+    client.sadd("rq:queues", b"rq:queue:caf\xe9")
+    shown = {id: shell(url, "show", "rq:default", id).out for id in ("no-data", "b", "is-failed")}
+    assert all("attempts" not in out for out in shown.values()), "RQ counts none"
+    assert "body         none\n" in shown["no-data"] and "too long" not in shown["no-data"] and "0 B" in shown["b"]
+    assert "tried" not in shell(url, "jobs", "rq:default", "failed").out
+    stats = shell(url, "stats").out
+    assert "caf\\xe9 " in stats and "Y2Fm6Q" not in stats
+    stop = ("act", "stop", "rq:default", "w1", "nobody", "--yes")
+    assert [one["id"] for one in shell(url, *stop, "--json").json["results"]] == ["w1", "nobody"]
+    assert [line.split()[0] for line in shell(url, *stop).out.splitlines()] == ["id", "w1", "nobody"]

@@ -36,6 +36,7 @@ from rq_subject import (
     plant_started,
     plant_worker,
 )
+from shell import shell
 
 from rqtui.connection.connect import connect
 from rqtui.engine.engine import Engine, with_layouts
@@ -468,6 +469,9 @@ REFUSED: Mapping[str, tuple[object, str]] = {
     "a word that is none": ({"func": "t.f", "queue": "x"}, 'has no "queue"; it has func, args'),
     "a time that is none": ({"func": "t.f", "timeout": "soon"}, "timeout cannot be 'soon'"),
     "a negative time": ({"func": "t.f", "ttl": -2}, "ttl cannot be negative"),
+    "no time to run": ({"func": "t.f", "timeout": 0}, "timeout is longer than 0; -1 lets a job run for ever"),
+    "no time to live": ({"func": "t.f", "ttl": "0s"}, "ttl is longer than 0; a job without one waits for ever"),
+    "a time to live for ever": ({"func": "t.f", "ttl": -1}, "a job without one waits for ever"),
     "retries that are no number": ({"func": "t.f", "retry": True}, "retry is how often"),
     "intervals that are none": (
         {"func": "t.f", "retry_intervals": [1.5]},
@@ -491,6 +495,8 @@ def test_bodies_that_are_no_json_and_fields_that_rq_has_not_are_refused(any_clie
             layout.encoded(body)
     with pytest.raises(UsageError, match="rq keeps no priority"):
         put(engine, {"func": "t.f"}, priority=3)
+    with pytest.raises(UsageError, match="timeout is longer than 0"):
+        put(engine, {"func": "t.f"}, ttr_ms=0)
     [outcome] = put(engine, {"func": "t.f"}, id="no:colon")
     assert outcome.word == "error" and "letters, digits, _ and -" in outcome.text and not any_client.dbsize()
 
@@ -582,3 +588,14 @@ PLANTED = (
 @in_one("fault", PLANTED, ids=str)
 def test_the_suite_catches_a_script_that(fault: Planted, client: Redis) -> None:
     assert fault.is_caught(RQ, client)
+
+
+def test_an_undo_reaches_no_queue_of_another_prefix(client: Redis, url: str) -> None:
+    client.sadd("shop:queues", "shop:queue:mail")
+    options = ("--layout", "rq:prefix=shop")
+    assert shell(url, "act", "pause", "rq:mail", "--yes", *options).code == 0
+    before = keyspace.dump(client)
+    refused = shell(url, "undo")
+    assert refused.code == 2 and "under other options: say --layout rq:prefix=shop." in refused.err
+    assert keyspace.dump(client) == before and client.exists("shop:suspended")
+    assert shell(url, "undo", *options).code == 0 and not client.exists("shop:suspended")

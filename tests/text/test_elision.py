@@ -51,6 +51,12 @@ def test_what_all_share_is_left_out_first() -> None:
     assert set(elided(names, 16).values()) == {"…eu-…worker-07", "…us-…worker-07"}
 
 
+def test_a_long_name_that_stands_alone_keeps_its_ends() -> None:
+    name = "616702fc681b4d90bd451d86ddacaa67"
+    assert among([name])(name, 12) == "61670…acaa67"
+    assert among(["acme.mail-worker-07"])("acme.mail-worker-07", 12) == "…worker-07"
+
+
 def test_a_name_that_is_not_among_them_fits_too() -> None:
     fit = among(["a" * 40, "b" * 40])
     assert cell_len(fit("c" * 40, 10)) == 10

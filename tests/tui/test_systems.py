@@ -538,3 +538,18 @@ async def test_bodies_of_others_go_as_they_are(url: str, client: Redis) -> None:
         await opened(it, "redisched:help", "N", "tab", "tab", '"1h', "enter")
         await it.until(lambda: client.hlen("__REDIS_SCHED_JOBS__help") == 6, "an id was made")
         assert client.zcount("__REDIS_SCHED_QUEUED__help", (time.time() + 3500) * 1000, "inf") == 2
+
+
+@on_screen
+async def test_of_what_could_not_be_read_nothing_is_said(client: Redis, url: str) -> None:
+    client.sadd("rq:queues", "rq:queue:held", "rq:queue:mail")
+    client.set("rq:failed:held", "another program")
+    client.hset("rq:job:a", mapping={"status": "queued", "origin": "mail"})
+    client.rpush("rq:queue:mail", "a")
+    async with screen(url, WIDE) as it:
+        await it.until_shown("rq:failed:held holds a string", "not known")
+        assert (
+            "keeps no dead" not in it.text() and "keeps no list" not in it.text() and "nothing waits" not in it.text()
+        )
+        await opened(it, "rq:mail", "enter")
+        await it.until_shown("body · none", "it has no body")

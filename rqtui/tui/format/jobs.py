@@ -130,8 +130,13 @@ def _time_line(job: Job, now_ms: int) -> tuple[str, Content | str]:
     return label, f"for {formats.age(ms)}" if job.state is State.READY else f"{formats.age(ms)} ago"
 
 
+NO_BODY = "it has no body"
+
+
 def body(job: Job, width: int, revealed: bool = False) -> tuple[str, Content]:
     """How the body is encoded, and its text for `width` cells; one that was not fetched says how long it is."""
+    if job.body is None and not job.body_bytes:
+        return "none", Content.styled(NO_BODY, "$muted")
     if job.body is None:
         return "omitted", Content.styled(
             f"{formats.size(job.body_bytes)}: {keys.spelled(keys.key('open_job'))} shows it", "$muted"

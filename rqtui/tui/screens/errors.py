@@ -388,12 +388,11 @@ def _example(job: Job, width: int, now_ms: int) -> Content:
     lines = [Content.styled(line, "$data") for line in safe_lines(mask_text(error))] or [
         Content.styled("no error is kept of this job", "$muted")
     ]
-    facts = (
-        f"{safe(job.name) or 'job'}   {job.place}   attempts {job.attempts}   worker {safe(job.worker) or formats.ZERO}"
-    )
+    tried = [f"attempts {job.attempts}"] if job.attempts else []
+    known = [safe(job.name) or "job", job.place, *tried, f"worker {safe(job.worker) or formats.ZERO}"]
     line = timeline.life_line(job, max(20, min(width, 100)), now_ms)
     return Content("\n").join(
-        [Content.styled(facts, "$muted"), Content(), *lines, *([Content(), line] if line else [])]
+        [Content.styled("   ".join(known), "$muted"), Content(), *lines, *([Content(), line] if line else [])]
     )
 
 

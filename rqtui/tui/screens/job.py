@@ -178,7 +178,7 @@ class JobPage(View):
         right = self.query_one("#job-right", LongText)
         body = self._body()
         if body is None:
-            self._drawn, self._encoding = None, "omitted"
+            self._drawn, self._encoding = None, "omitted" if self.seen.body_bytes else "none"
             right.show_lines(tuple(self._words_for_long()), _muted)
             return
         wanted = _Drawn(body, self._viewer, self.is_revealed, right.content_size.width, body_secrets())
@@ -209,6 +209,8 @@ class JobPage(View):
 
     def _words_for_long(self) -> Sequence[str]:
         size = formats.size(self.seen.body_bytes)
+        if not self.seen.body_bytes:
+            return (jobs.NO_BODY,)
         if self._is_loading:
             return (f"{size} are on their way …",)
         if self.seen.body_bytes <= MOST_WHOLE:

@@ -494,6 +494,7 @@ class Overview(View):
         if queue is None or not queue.count_in(State.DEAD):
             keeps = queue is not None and any(count.state is State.DEAD for count in queue.counts)
             words = "no job has died" if keeps else "its system keeps no dead jobs" if queue else ""
+            words = "not known" if queue and queue.error else words
             return Content.styled(words, "$muted")
         from rqtui.tui.widgets import preview
 

@@ -175,8 +175,10 @@ def _why(seen: Seen, width: int) -> list[Content]:
 
 
 def _places(seen: Seen, width: int) -> list[Content]:
-    """Ages and limits on one line, the workers on the next."""
+    """Ages and limits on one line, the workers on the next; of a queue that was not counted, that nothing is known."""
     queue = seen.queue
+    if queue.error:
+        return [Content.styled("places", "b $strong"), Content.styled("not known", "$muted")]
     known = (
         ("oldest ready", queue.oldest_ready_ms),
         ("next due in", queue.next_due_ms if not queue.overdue else None),
