@@ -156,14 +156,16 @@ def below(
         words.append(Piece("frozen: p", "accented"))
     words += _found(pane)
     hints = jobs.hints(queue, pane.place, pane.places) if not findings else []
-    words += [Piece(hint, style) for hint, style in hints]
+    room = pane.size.width - 4
+    words += [
+        Piece(hint if formats.cell_len(hint) + 3 <= room else hint.partition(":")[0], style) for hint, style in hints
+    ]
     if total and page and page.of is not None and pane.found is None:
         words.append(Piece(f"a sample of {formats.count(page.of, width=12)}: ] goes on", "muted"))
     if total and is_current:
         first, last = pane.in_sight
         words.append(Piece(f"{first + 1}-{min(last, total)} of {formats.count(total, width=12)}", "muted"))
     words += same(pane) if is_current else []
-    room = pane.size.width - 4
     is_chosen = pane.accepts is not None or pane.whole_place  # what somebody asked for is said before what was found
     behind = _fitting(words, room - (_LEAST_FINDING if findings and not is_chosen else 0))
     left = room - sum(formats.cell_len(piece.text) for piece in behind) - 3

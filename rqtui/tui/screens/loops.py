@@ -52,7 +52,7 @@ _NEXT = (
     Column("id", "id", ID),
     Column("worker", "worker", 8, weight=2, drop=3, style="muted"),
     Column("tried", "tried", 5, align="right", drop=2),
-    Column("becomes", "becomes", 8, weight=1, most=19),
+    Column("becomes", "becomes", 8),
 )
 _STEPS = (
     Column("time", "time", 8, style="muted"),
@@ -260,10 +260,11 @@ def _next_row(coming: Coming, layout: Layout) -> Row:
 
 
 def _goal(coming: Coming, layout: Layout) -> Piece:
-    """Where the job goes when the loop takes it."""
+    """Where the job goes when the loop takes it; `retried` where that is one of several places."""
     goals = layout.goals(coming.verb, coming.job)
-    words = report.becomes(coming.verb, coming.job, layout)
-    return Piece(words, f"state-{layout.place(goals[0]).state}") if goals else Piece("gone", "muted")
+    if not goals:
+        return Piece("gone", "muted")
+    return Piece(goals[0] if len(goals) == 1 else "retried", f"state-{layout.place(goals[0]).state}")
 
 
 def _steps(loops: dict[str, Loop]) -> Iterator[tuple[Step, Round, str]]:

@@ -417,7 +417,7 @@ def _beat(seat: Seat, now_ms: int) -> Cell:
     if seat.worker is None:
         return Piece("never", "muted")
     if not seat.worker.beat_ms:
-        return Piece("not known", "state-dead")
+        return Piece(formats.UNKNOWN, "state-dead")
     is_silent = seat.standing in TROUBLED
     return Piece(formats.age(max(0, now_ms - seat.worker.beat_ms)), "state-dead" if is_silent else "muted")
 
