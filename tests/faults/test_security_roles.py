@@ -71,7 +71,7 @@ class Users:
     def denied(self) -> set[tuple[str, str]]:
         """What was refused since the log was reset: (reason, object)."""
         entries = [
-            dict(zip(entry[::2], entry[1::2], strict=True)) for entry in self.admin.execute_command("ACL", "LOG")
+            dict(zip(entry[::2], entry[1::2], strict=True)) for entry in self.admin.execute_command("ACL", "LOG", 128)
         ]
         return {(entry[b"reason"].decode(), entry[b"object"].decode("utf-8", "replace").lower()) for entry in entries}
 
