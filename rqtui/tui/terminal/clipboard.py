@@ -42,7 +42,7 @@ def send(data: bytes, write: Way | None, environ: Mapping[str, str] = os.environ
     if len(data) > MOST_BYTES:
         return _to_file(data, f"a clipboard behind a terminal takes {MOST_BYTES // 1000} kB at most")
     if environ.get("TMUX"):
-        problem = _to_tmux(data)
+        problem = _to_tmux(data, environ)
         return _to_file(data, problem) if problem else Sent("tmux")
     if write is None:
         return _by_textual(data, copy, bool(environ.get("STY")))
@@ -66,14 +66,19 @@ def _by_textual(data: bytes, copy: Way | None, is_in_screen: bool) -> Sent:
     return Sent("the terminal")
 
 
-def _to_tmux(data: bytes) -> str:
+def _to_tmux(data: bytes, environ: Mapping[str, str]) -> str:
     """What went wrong, empty when tmux took it; -w (tmux 3.2 and later) hands it on to the terminal outside."""
     program = shutil.which("tmux")
     if program is None:
         return "tmux is not on the PATH"
     try:
         done = subprocess.run(
-            [program, "load-buffer", "-w", "-"], input=data, capture_output=True, timeout=TMUX_S, check=False
+            [program, "load-buffer", "-w", "-"],
+            input=data,
+            env={**os.environ, **environ},
+            capture_output=True,
+            timeout=TMUX_S,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"tmux did not answer ({type(error).__name__})"
