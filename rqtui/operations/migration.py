@@ -266,7 +266,7 @@ class Migration:
             held = self.engine.client.hgetall(self._on_the_way)
         kept = set().union(*(way.keeps(list(held)) for way in self._ways)) if held else set()
         ran = set().union(*(way.ran(list(held)) for way in self._ways)) if held else set()
-        self._take_back([Copy(id, self._there_is(id)) for id in held if id in ran])
+        self._take_back([Copy(id, self._there(id)) for id in held if id in ran])
         ids = [id for id in held if id not in kept]
         asks = [self._goal.job_ask(self.target.queue, id, 0) for id in ids]
         found = [job for job in self.engine.ask_all(asks) if job and job.state is State.SCHEDULED and not job.attempts]
@@ -279,28 +279,25 @@ class Migration:
 
     def _let_go(self, copies: Sequence[Copy], now_ms: int) -> int:
         """Ends the hold: ready now, or scheduled for when the original was due. How many of them were held."""
-        due = [self._there(copy) for copy in copies if (copy.job.due_ms or 0) <= now_ms]
+        due = [self._there(copy.id) for copy in copies if (copy.job.due_ms or 0) <= now_ms]
         asks = self._goal.act_asks("promote", self.target.queue, due, {}) if due else []
         for copy in copies:
             due_ms = copy.job.due_ms or 0
             if now_ms < due_ms < now_ms + HOLD_MS:
-                there = [self._there(copy)]
+                there = [self._there(copy.id)]
                 asks += self._goal.act_asks("reschedule", self.target.queue, there, {"due_ms": due_ms})
         return sum(_said(outcome).moved for outcomes in self.engine.ask_all(asks) for outcome in outcomes)
 
     def _take_back(self, copies: Sequence[Copy]) -> None:
         """Removes copies whose originals went to somebody else in the meantime; nobody can have run them yet."""
-        jobs = [self._there(copy) for copy in copies]
+        jobs = [self._there(copy.id) for copy in copies]
         outcomes = self.engine.act("delete", self.target, jobs, {"place": "scheduled"}) if jobs else []
         for copy, outcome in zip(copies, outcomes, strict=True):
             if not _said(outcome).moved:
                 text = f"the original's worker took it while it moved, and {self.target} has it too: {outcome.text}"
                 self.report.skipped.append(Skipped(copy.job.id, text))
 
-    def _there(self, copy: Copy) -> Job:
-        return self._there_is(copy.id)
-
-    def _there_is(self, id: bytes) -> Job:
+    def _there(self, id: bytes) -> Job:
         return Job(id, self.target.queue, self.target.layout, "scheduled", State.SCHEDULED, id)
 
 

@@ -24,6 +24,7 @@ from rqtui.engine.engine import Engine
 from rqtui.errors import Refused, ServerError, UsageError
 from rqtui.layout.layout import Layout
 from rqtui.model import Ref
+from rqtui.operations.drain import Deleted
 from rqtui.operations.migration import HOLD_MS, Migration
 from rqtui.scenarios.originals import dispatcher, orizuru, redisched, rq, safe_pop, timeout_sets
 from rqtui.scripts import script as scripts
@@ -446,6 +447,32 @@ def test_what_a_run_left_between_the_originals_and_the_copies_is_let_go_and_coun
     told = shell(url, "migrate", str(redisched.ref), str(TARGET), "--json")
     assert (told.code, told.json["finished"], held(client)) == (0, waiting, [])
     assert copies(client) == planted
+
+
+def test_what_a_worker_took_after_a_run_broke_off_does_not_run_again(
+    client: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The copies stand in the target, and nobody ended the originals."""
+    system, ran = SYSTEMS[-1], Counter[bytes]()
+    planted = system.plant(client, 12)
+    made = migration(client, system)
+
+    settle = Deleted.settle
+
+    def stop(way: Deleted, jobs: Any) -> Any:
+        if way.place.name == "queued":
+            raise PowerCut
+        return settle(way, jobs)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Deleted, "settle", stop)
+        with pytest.raises(PowerCut):
+            list(made.steps())
+    step = system.worker(client, lambda job: ran.update([job]))
+    while step() != "idle":
+        pass
+    assert ran and run(client, system).report.skipped == []
+    assert copies(client) + ran == planted and held(client) == []
 
 
 def test_two_migrations_of_one_list_are_one_too_many(client: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
