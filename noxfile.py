@@ -86,7 +86,7 @@ def matrix(session: nox.Session) -> None:
 
 @nox.session
 def beside(session: nox.Session) -> None:
-    """Beside the original systems' own programs (RQ 2.6 and 3.0), in environments that are kept between runs."""
+    """Beside the original systems' own programs (RQ 2.6, 3.0; Sidekiq 6.4, 8.1; BullMQ 5, 6; Celery), kept."""
     # The first tests wait for the environments.
     session.run("pytest", "-q", "-n", "auto", "--timeout", "300", "-m", "beside", "tests/beside", *session.posargs)
 

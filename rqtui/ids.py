@@ -12,31 +12,39 @@ DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"  # in 
 _PAIRS = [high + low for high in DIGITS for low in DIGITS]  # two letters a step: half the divisions
 _BASE = len(_PAIRS)
 _BLOCK = 4096
+_LETTER_OF = bytes(ord(DIGITS[byte % 62]) for byte in range(256))
+_LOWEST = (0b10 << 62) // 62**8 + 1  # with the variant in front; 4096 steps of five stay below the next variant
+_LOWEST_LETTERS = _PAIRS[_LOWEST // 62] + DIGITS[_LOWEST % 62]
 ID_BYTES = 512  # of an id at most, at least 1, as the scripts take it
 
 
 def new_id() -> str:
-    """One new id."""
-    return new_ids(1)[0]
+    """One new id, as `new_ids` makes the first of several."""
+    return _first() + _LOWEST_LETTERS + os.urandom(8).translate(_LETTER_OF).decode("ascii")
 
 
 def new_ids(count: int) -> list[str]:
     """`count` new ids, in ascending order.
 
     RFC 9562, version 7: 48 bits of milliseconds and 12 of their fraction (its method 3), which the ids of a call share;
-    then a 12-bit counter (its method 1) and 50 random bits.
+    then the variant and a counter (its method 1) in three letters, and eight random letters, 47 bits.
     """
     ids: list[str] = []
     while count > len(ids):
         block = min(_BLOCK, count - len(ids))
-        ms, rest_ns = divmod(time.time_ns(), 1_000_000)
-        first = _letters(ms << 16 | 7 << 12 | rest_ns * 4096 // 1_000_000)
-        noise = os.urandom(7 * block)
+        first = _first()
+        noise = os.urandom(8 * block).translate(_LETTER_OF).decode("ascii")
         ids += [
-            first + _letters(0b10 << 62 | counter << 50 | int.from_bytes(noise[at : at + 7], "big") >> 6)
-            for counter, at in enumerate(range(0, 7 * block, 7))
+            first + _PAIRS[(counter := _LOWEST + 5 * number) // 62] + DIGITS[counter % 62] + noise[at : at + 8]
+            for number, at in enumerate(range(0, 8 * block, 8))
         ]
     return ids
+
+
+def _first() -> str:
+    """The half of an id that says when it was made, and the version."""
+    ms, rest_ns = divmod(time.time_ns(), 1_000_000)
+    return _letters(ms << 16 | 7 << 12 | rest_ns * 4096 // 1_000_000)
 
 
 def _letters(number: int) -> str:

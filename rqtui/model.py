@@ -29,7 +29,10 @@ class Place(NamedTuple):
 
     `key` is a template with the holes `<queue>`, `<id>`, `<worker>`; `score` says what the score of a sorted
     set means (`due ms`, `due s`, or nothing); `where` narrows one key to a part of it (`score <= now`). Jobs of a place
-    that is not one of `failures` are dead though they did not fail: no report of errors counts them.
+    that is not one of `failures` are dead though they did not fail: no report of errors counts them. One that
+    `is_shared` holds the jobs of all queues of its system: how many are a queue's is known as far as one looked. One
+    that `is_heard` has no key: what stands there is what its system published while somebody listened (`Hearing`);
+    it is not `is_shared`, though it tells of all queues.
     """
 
     name: str
@@ -39,10 +42,35 @@ class Place(NamedTuple):
     score: str = ""
     where: str = ""
     failures: bool = True
+    is_shared: bool = False
+    is_heard: bool = False
+
+
+class Hearing(NamedTuple):
+    """Since when somebody listens to what a system publishes and keeps nowhere, and what of it was missed since.
+
+    `since_ms` None: nobody listens, or it cannot be done: then `problem` says why. `missed_ms` is for how long since
+    then nobody could hear (the link was down), `dropped` how many messages came faster than they were read. `given` is
+    for a queue's place: how many of its jobs were counted for another queue when they were heard of; negative: lost so.
+    """
+
+    since_ms: int | None = None
+    missed_ms: int = 0  # a duration
+    dropped: int = 0
+    problem: str = ""
+    given: int = 0
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing was missed since somebody listens."""
+        return self.since_ms is not None and not self.missed_ms and not self.dropped
+
+
+UNHEARD = Hearing()
 
 
 class Attempt(NamedTuple):
-    """One failed run of a job."""
+    """One failed run of a job; a system that keeps no time of it says 0."""
 
     start_ms: int
     end_ms: int
@@ -105,12 +133,24 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How many jobs a place holds; `exact` is False where it was sampled."""
+    """How many jobs a place holds; `exact` is False where it was sampled, `failures` as its `Place` says it.
+
+    `of`: see `Place.is_shared`. `heard` is set for a place that has no key (`Place.is_heard`): `count` are the jobs
+    that were heard of since `heard.since_ms`, and 0 says nothing where that is None.
+    """
 
     place: str
     state: State
     count: int
     exact: bool = True
+    of: int | None = None  # of a shared place, how many jobs of all queues stand there; None: it is not told
+    failures: bool = True
+    heard: Hearing | None = None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the number says anything: of a heard place, whether somebody listens."""
+        return self.heard is None or self.heard.since_ms is not None
 
 
 class Cause(NamedTuple):
@@ -140,14 +180,16 @@ class Finding:
     since_ms: int | None = None  # the instant since when it is so; None: not known
     jobs: int = 0  # how many jobs it is about; 0: none, or not known
     causes: tuple[Cause, ...] = ()  # of failures, the most frequent first
+    until_ms: int | None = None  # the instant from which on it cannot be mended any more; None: there is none
 
 
 class Verdict(NamedTuple):
-    """One line per queue: the worst finding, or `ok`."""
+    """One line per queue: the worst finding, or `ok`. `until_ms` is that of the finding."""
 
     severity: str = "ok"  # ok | warning | critical | unknown
     text: str = "ok"
     kind: str = ""
+    until_ms: int | None = None
 
 
 class Worker(NamedTuple):
@@ -194,6 +236,26 @@ class Schedule(NamedTuple):
     problem: str = ""
 
 
+class Figures(NamedTuple):
+    """What a system itself keeps of a kind of job: how often it ran and how often it failed in the last `over_ms`.
+
+    `processed` counts the failed ones, too. `mean_ms` is how long a run takes on the average; None: nobody knows.
+    `queue` is the one they are about; empty: the system keeps one figure for all of its queues.
+    """
+
+    kind: str
+    processed: int
+    failed: int
+    mean_ms: int | None = None
+    over_ms: int = 0  # a duration, up to now; 0: since the system began to count
+    queue: str = ""
+
+    @property
+    def failing(self) -> float | None:
+        """The share of the runs that failed, 0 to 1; None where there was none."""
+        return self.failed / self.processed if self.processed else None
+
+
 @dataclass(frozen=True, slots=True)
 class Queue:
     """A queue at one instant: counts, ages (ms), cumulative counters, and what is wrong with it."""
@@ -228,13 +290,23 @@ class Queue:
         """The number of jobs in all places of a state."""
         return sum(count.count for count in self.counts if count.state is state)
 
+    def is_exact(self, state: State) -> bool:
+        """Whether all places of a state were counted, and not estimated from a sample."""
+        return all(count.exact for count in self.counts if count.state is state)
+
+    def count_failed(self) -> int:
+        """The number of the dead jobs that failed: all but those that somebody canceled."""
+        return sum(count.count for count in self.counts if count.state is State.DEAD and count.failures)
+
 
 @dataclass(frozen=True, slots=True)
 class Page:
     """Jobs of one place, `offset` jobs from its head; `next` is the offset of the following page or None.
 
     `total` is how many can be listed. Where that is only a sample (a place without an order), `of` is how many stand
-    there, and jobs that leave make room for others of them.
+    there, and jobs that leave make room for others of them. Of a shared place `total` are the jobs of the queue that
+    were found near its head, and `of` is about how many of them stand there where that is not all of it. Of a place
+    without a key `heard` says since when somebody listens: the jobs are what was heard of, the newest first.
     """
 
     queue: str
@@ -247,6 +319,23 @@ class Page:
     next: int | None = None
     error: str = ""
     of: int | None = None
+    heard: Hearing | None = None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether its jobs say anything: of a heard place, whether somebody listens."""
+        return self.heard is None or self.heard.since_ms is not None
+
+    @property
+    def in_all(self) -> int:
+        """How many jobs stand there, listed or not."""
+        return self.total if self.of is None else self.of
+
+    @property
+    def passed(self) -> int:
+        """How many entries a step of a walk (`Layout.scan_ask`) has left behind, those of other queues included."""
+        end = max(self.total, self.offset + len(self.jobs)) if self.next is None else self.next
+        return end - self.offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +353,11 @@ class Outcome:
     moved: int = 0
     values: Mapping[str, object] = field(default_factory=dict)
     job: Job | None = None
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the script gave no answer of its own: a change of many does not go on after it."""
+        return self.word in ("unknown", "not sent", "error")
 
 
 class Lately(NamedTuple):

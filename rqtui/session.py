@@ -16,12 +16,15 @@ if TYPE_CHECKING:
 
 def make_engine(settings: Settings) -> Engine:
     """The engine of these settings, not connected yet. Raises UsageError for a layout or a URL that cannot be."""
+    from rqtui.config.state_folder import state_folder
     from rqtui.connection.connect import connect
     from rqtui.connection.meter import Meter
+    from rqtui.engine import walk_file
     from rqtui.engine.engine import Engine  # late: the screen draws its first picture before it
     from rqtui.systems import registry
 
-    made, client = registry.make_all(settings.layouts), connect(settings.url, meter=Meter())
+    made, left_out = (registry.make_all(settings.layouts), ()) if settings.layouts else registry.usable()
+    client = connect(settings.url, meter=Meter())
     others = set(registry.names()) - {layout.name for layout in made}
     return Engine(
         client,
@@ -31,4 +34,7 @@ def make_engine(settings: Settings) -> Engine:
         denied=settings.denied,
         profile=settings.profile,
         limits=settings.limits,
+        left_out=left_out,
+        walks=state_folder() / walk_file.FOLDER,
+        walks_all=settings.walks_all,
     )

@@ -67,6 +67,7 @@ _NEW = (
     Field("ttr_ms", "lease", "duration"),
     Field("max_attempts", "attempts at most", "int"),
     Field("keep_ms", "keep when done", "duration"),
+    Field("opts", "other options (JSON)"),
 )
 _AGAIN = (Field("keep_attempts", "keep attempts", "bool"),)
 DRIP = (
@@ -207,6 +208,29 @@ VERBS: tuple[Verb, ...] = (
         scope="queue",
         question="Resume",
         effect="workers get its jobs again, at once",
+    ),
+    Verb(
+        "limit",
+        "limit",
+        "limited",
+        scope="queue",
+        form=(
+            Field("concurrency", "jobs at once (0: any)", "int"),
+            Field("max", "jobs per window (0: any)", "int"),
+            Field("duration_ms", "  the window", "duration"),
+        ),
+        needs_form=True,
+    ),
+    Verb(
+        "unschedule",
+        "unschedule",
+        "unscheduled",
+        scope="queue",
+        danger=True,
+        question="Unschedule a scheduler of",
+        lost="the scheduler and its next job, until its application makes it anew",
+        form=(Field("scheduler", "scheduler"),),
+        needs_form=True,
     ),
     Verb(
         "purge",

@@ -7,10 +7,12 @@
     any_client    a flushed client of it
 
 What `server` and `any_server` give beside the first real server belongs to the matrix (`pytest -m matrix`); a plain run
-asks the other servers only where the test is marked `each_server`, since they differ there.
+asks the other servers only where the test is marked `each_server`, since they differ there; with `but_first=True` only
+them, where another test of a plain run asks the first.
 
     settings      settings("maxmemory", "8mb") changes `client`'s server until the end of the test
     queue_name    a name for the queue of the test
+    kind          the class of a queue: `rqtui.client.Queue`, and `rqtui.aio.Queue` behind its methods (`on_loop`)
 
 A server that is not installed makes its tests skip, with a reason; without any, `client` skips too.
 RQTUI_TEST_URL names a server to be used instead of all of these: `support/dedicated.py`.
@@ -28,18 +30,21 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import on_loop
 import pytest
 from dedicated import VARIABLE, DedicatedServer, dedicated, named, refusal
-from keyspace import plant
 from planted_systems import Shell, System
 from redis import Redis
 
+from rqtui.client.queue import Queue
 from rqtui.connection.connect import connect
 from rqtui.connection.embedded import EmbeddedServer, embedded, installed, server_command
 from rqtui.errors import UsageError
+from rqtui.testing.keyspace import plant
 from rqtui.tui.terminal import hooks
 
 REAL = ("redis", "valkey")
+collect_ignore = ["packages"]  # these run where they are installed
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -96,7 +101,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         given = item.callspec.params if hasattr(item, "callspec") else {}
         others = {given.get("server"), given.get("any_server")} - {None, first}
-        if others and not item.get_closest_marker("each_server"):
+        each = item.get_closest_marker("each_server")
+        if others and each is None or each and not others and each.kwargs.get("but_first"):
             item.add_marker(pytest.mark.matrix)
     missing = {}
     if shutil.which("tmux") is None:
@@ -245,6 +251,12 @@ def settings(client: Redis) -> Iterator[Callable[[str, str], None]]:
     yield change
     for name, value in before.items():
         client.config_set(name, value)
+
+
+@pytest.fixture(params=[Queue, on_loop.Queue], ids=["waits", "awaited"])
+def kind(request: pytest.FixtureRequest) -> Any:
+    """The class of a queue: what waits where it is called, and what is awaited on a loop."""
+    return request.param
 
 
 @pytest.fixture

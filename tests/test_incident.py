@@ -22,6 +22,7 @@ MOST = 25  # keys
 DEAD, HELD = "rqtui:{orders}:dead", "rqtui:{orders}:reserved"
 
 
+@pytest.mark.matrix
 @pytest.mark.slow
 @on_screen
 async def test_from_the_alarm_to_the_report_in_25_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

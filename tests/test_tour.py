@@ -29,6 +29,7 @@ def test_every_command_of_the_tour_is_one() -> None:
     assert said and said <= set(COMMANDS)
 
 
+@pytest.mark.matrix
 @pytest.mark.slow
 @on_screen
 async def test_the_tour_can_be_followed_key_by_key() -> None:

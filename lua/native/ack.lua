@@ -27,15 +27,14 @@ local keep_ms = tonumber(ARGV[2])
 local version, keep_default, unique, done_max, watch, last_minute =
   unpack(redis.call('HMGET', meta, 'version', 'keep_ms', 'unique_ms', 'done_max', 'events', 'minute'))
 local remembered, failures = redis.call('ZCARD', done), redis.call('HLEN', errors)
-redis.call('HLEN', bodies)
-redis.call('XLEN', events)
-redis.call('XLEN', minutes)
--- block: opening
+-- block: opening, noting
 local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 if tonumber(version or 1) ~= 1 then
   return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1; nothing was changed')
 end
+if watch == 'on' or (tonumber(watch) or 0) > now_ms then redis.call('XLEN', events) end
+if now_ms - now_ms % 60000 > (tonumber(last_minute) or 0) then redis.call('XLEN', minutes) end
 -- end
 if #ARGV < 4 or #ARGV > 2002 or #ARGV % 2 == 1 then
   return redis.error_reply('ERR a batch has 1 to 1000 rows of id and token; nothing was changed')
@@ -46,38 +45,45 @@ end
 local ids = {}
 for i = 3, #ARGV, 2 do ids[#ids + 1] = ARGV[i] end
 local lines, records = redis.call('HMGET', attempts, unpack(ids)), redis.call('HMGET', jobs, unpack(ids))
-local words, finished, dropped, long, forgotten, kept, kept_lines, seen = {}, {}, {}, {}, {}, {}, {}, {}
+local words, keeps, longs, kept, kept_lines, is_kept, is_long = {}, {}, {}, {}, {}, {}, false
 for i, id in ipairs(ids) do
-  local tried, token, score, _, priority, _, worker = string.match(lines[i] or '', '^(%d+) (%S+) (%S+) (%S+) (%S+) (%S) (.*)$')
-  if token ~= ARGV[2 + i * 2] then
+  if string.match(lines[i] or '', '^%d+ (%S+) ') ~= ARGV[2 + i * 2] then
     words[i] = (records[i] or lines[i] or redis.call('ZSCORE', done, id)) and 'stale' or 'gone'
-  elseif seen[id] or not redis.call('ZSCORE', reserved, id) then
-    words[i] = (seen[id] or redis.call('ZSCORE', done, id)) and 'done' or 'stale'
   else
-    words[i], seen[id], finished[#finished + 1] = 'moved', true, id
     local own, long_bytes = string.match(records[i] or '', '^%d+ %S+ %S+ %S+ %S+ %S+ %S+ (%S+) (%S+) ')
-    local keep = keep_ms or tonumber(own) or (tonumber(keep_default) or 0)
-    local known = math.max(keep, (tonumber(unique) or 0))
-    if known > 0 then
-      kept[#kept + 1], kept[#kept + 2] = now_ms + known, id
-      kept_lines[#kept_lines + 1], kept_lines[#kept_lines + 2] = id, table.concat({tried, token, score, now_ms, priority, '-', worker}, ' ')
-    else
-      forgotten[#forgotten + 1] = id
-    end
-    if keep == 0 then
-      dropped[#dropped + 1] = id
-      if long_bytes ~= '-' then long[#long + 1] = id end
+    keeps[i], longs[i] = keep_ms or tonumber(own) or (tonumber(keep_default) or 0), long_bytes ~= '-'
+    is_long = is_long or longs[i]
+    local known = math.max(keeps[i], (tonumber(unique) or 0))
+    if known > 0 and not is_kept[id] and redis.call('ZSCORE', reserved, id) then
+      local tried, token, score, priority, worker = string.match(lines[i], '^(%d+) (%S+) (%S+) %S+ (%S+) %S (.*)$')
+      kept[#kept + 1], kept[#kept + 2], is_kept[id] = string.format('%d', now_ms + known), id, true
+      kept_lines[#kept_lines + 1], kept_lines[#kept_lines + 2] =
+        id, tried .. ' ' .. token .. ' ' .. score .. string.format(' %d ', now_ms) .. priority .. ' - ' .. worker
     end
   end
 end
-if #finished == 0 then return words end
+if is_long or remembered + #kept > 0 then redis.call('HLEN', bodies) end
 
 if #kept > 0 then
   redis.call('ZREM', reserved, '') -- frees nothing: a drain may go on over maxmemory
   redis.call('HSET', attempts, unpack(kept_lines))
   redis.call('ZADD', done, unpack(kept))
 end
-redis.call('ZREM', reserved, unpack(finished))
+local finished, dropped, long, forgotten, was_moved = {}, {}, {}, {}, {}
+for i, id in ipairs(ids) do
+  local is_held = not words[i] and redis.call('ZREM', reserved, id) == 1
+  if not words[i] and not is_held then -- an ack before, or another row of this batch, was first
+    words[i] = (was_moved[id] or redis.call('ZSCORE', done, id)) and 'done' or 'stale'
+  elseif is_held then
+    words[i], was_moved[id], finished[#finished + 1] = 'moved', true, id
+    if not is_kept[id] then forgotten[#forgotten + 1] = id end
+    if keeps[i] == 0 then
+      dropped[#dropped + 1] = id
+      if longs[i] then long[#long + 1] = id end
+    end
+  end
+end
+if #finished == 0 then return words end
 if #dropped > 0 then
   redis.call('HDEL', jobs, unpack(dropped))
   if failures > 0 then redis.call('HDEL', errors, unpack(dropped)) end
@@ -106,9 +112,9 @@ if minute > (tonumber(last_minute) or 0) then
   if #counters < 400 then note('XADD', minutes, 'MAXLEN', '~', 1440, minute .. '-0', unpack(counters)) end
 end
 -- end
-note('HINCRBY', meta, 'acked', #finished)
+note('HINCRBY', meta, 'acked', string.format('%d', #finished))
 if remembered + #kept > 0 then pcall(forget, done, now_ms, (tonumber(done_max) or 100000), 10 + #ids) end
 if watch == 'on' or (tonumber(watch) or 0) > now_ms then
-  for _, id in ipairs(finished) do note('XADD', events, 'MAXLEN', '~', 10000, '*', 'verb', 'ack', 'id', id) end
+  for _, id in ipairs(finished) do note('XADD', events, 'MAXLEN', '~', '10000', '*', 'verb', 'ack', 'id', id) end
 end
 return words

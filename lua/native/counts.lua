@@ -28,9 +28,9 @@ local m = redis.call('HMGET', meta, 'version', 'paused', 'enqueued', 'reserved',
 local function count(i, default) return tonumber(m[i]) or default or 0 end
 -- block: tallies
 local function times(key) -- how many wait, the first instant, how many are late; commands are what this script costs
-  local first = tonumber(redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')[2])
+  local first = tonumber(redis.call('ZRANGE', key, '0', '0', 'WITHSCORES')[2])
   if not first then return 0, -1, 0 end
-  return redis.call('ZCARD', key), first, first <= now_ms and redis.call('ZCOUNT', key, '-inf', now_ms) or 0
+  return redis.call('ZCARD', key), first, first <= now_ms and redis.call('ZCOUNT', key, '-inf', string.format('%d', now_ms)) or 0
 end
 local function waiting_since(records, lines, id)
   local since = string.match(redis.call('HGET', lines, id) or '', '^%d+ %S+ %S+ (%d+) ')
@@ -50,7 +50,7 @@ local function alive(key, registered)
   return live
 end
 -- end
-local first, registered = redis.call('ZRANGE', ready, 0, 0)[1], redis.call('HLEN', workers)
+local first, registered = redis.call('ZRANGE', ready, '0', '0')[1], redis.call('HLEN', workers)
 local waiting, due, overdue = times(scheduled)
 local leased, deadline, expired = times(reserved)
 return {

@@ -30,20 +30,16 @@ local scheduled, ready, reserved, dead, jobs, bodies, attempts, errors, meta, ev
 local limit, worker, ttr_ms = tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
 local version, paused, token, ttr_default, max_default, watch, last_minute =
   unpack(redis.call('HMGET', meta, 'version', 'paused', 'token', 'ttr_ms', 'max_attempts', 'events', 'minute'))
-local due = tonumber(redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2] or math.huge)
-local deadline = tonumber(redis.call('ZRANGE', reserved, 0, 0, 'WITHSCORES')[2] or math.huge)
-local is_woken = redis.call('ZCARD', wake) > 0
-redis.call('ZCARD', dead)
-redis.call('HLEN', bodies)
-redis.call('HLEN', errors)
-redis.call('XLEN', events)
-redis.call('XLEN', minutes)
--- block: opening
+local due = tonumber(redis.call('ZRANGE', scheduled, '0', '0', 'WITHSCORES')[2] or math.huge)
+local deadline = tonumber(redis.call('ZRANGE', reserved, '0', '0', 'WITHSCORES')[2] or math.huge)
+-- block: opening, noting
 local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 if tonumber(version or 1) ~= 1 then
   return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1; nothing was changed')
 end
+if watch == 'on' or (tonumber(watch) or 0) > now_ms then redis.call('XLEN', events) end
+if now_ms - now_ms % 60000 > (tonumber(last_minute) or 0) then redis.call('XLEN', minutes) end
 -- end
 if #ARGV < 4 or string.find(ARGV[1] .. ARGV[2], '%D') or #ARGV[1] > 13 or not limit or limit < 1 or limit > 1000 then
   return redis.error_reply('ERR limit is 1 to 1000, now_ms a whole number; nothing was changed')
@@ -61,16 +57,15 @@ local function next_ms()
   local at = math.min(due, deadline)
   return at < math.huge and math.max(0, math.ceil(at - now_ms)) or -1
 end
-local heads = redis.call('ZRANGE', ready, 0, limit, 'WITHSCORES') -- one more, to know whether more is ready
-if paused or #heads == 0 then return {paused and 'paused' or 'empty', next_ms()} end
+local waiting = redis.call('ZCARD', ready)
+if paused or waiting == 0 then return {paused and 'paused' or 'empty', next_ms()} end
 
-local ids, is_more = {}, #heads > 2 * limit
-for i = 1, math.min(#heads, 2 * limit), 2 do ids[#ids + 1] = heads[i] end
+local heads, ids = redis.call('ZRANGE', ready, '0', string.format('%d', limit - 1), 'WITHSCORES'), {}
+for i = 1, #heads, 2 do ids[#ids + 1] = heads[i] end
 local records, lines = redis.call('HMGET', jobs, unpack(ids)), redis.call('HMGET', attempts, unpack(ids))
-local micros = ARGV[1] ~= '' and now_ms * 1000 or clock[1] * 1000000 + clock[2]
-local last = math.max(tonumber(token or 0), micros - 1)
-local rows, new_lines, deadlines, deaths, reasons = {}, {}, {}, {}, {}
-local since, lease_of, until_text = ' ' .. now_ms .. ' ', nil, nil -- numbers are written once: each costs as much as a command
+local last = math.max(tonumber(token or 0), (ARGV[1] ~= '' and now_ms * 1000 or clock[1] * 1000000 + clock[2]) - 1)
+local rows, new_lines, deadlines, unreadable = {}, {}, {}, {}
+local since, proof, lease_of, until_text = string.format(' %d ', now_ms), nil, nil, nil -- a number costs as much as a command
 for i, id in ipairs(ids) do
   local record, line, body = records[i] or '', lines[i], ''
   local ttr, most, long = string.match(record, '^%d+ %S+ %-?%d+ (%S+) (%S+) %S+ %S+ %S+ (%S+) [^\n]*\n')
@@ -78,31 +73,34 @@ for i, id in ipairs(ids) do
   if line then tried, priority, flag = string.match(line, '^(%d+) %S+ %S+ %S+ (%S+) (%S) ') end
   if long and long ~= '-' then body = redis.call('HGET', bodies, id) end
   if not ttr or not tried or not body then
-    deaths[#deaths + 1], deaths[#deaths + 2] = now_ms, id
-    reasons[#reasons + 1], reasons[#reasons + 2] = id, cjson.encode({{now_ms, now_ms, worker, 'the record of this job cannot be read'}})
+    unreadable[#unreadable + 1] = id
   else
-    last = last + 1
+    last, tried = last + 1, tried + 1
+    proof = string.format('%d', last)
     local lease = ttr_ms or tonumber(ttr) or (tonumber(ttr_default) or 30000)
-    local proof = string.format('%.0f', last)
-    tried = tried + 1
     rows[#rows + 1] = {id, proof, tried, tonumber(most) or (tonumber(max_default) or 5), lease, record, body}
-    new_lines[#new_lines + 1], new_lines[#new_lines + 2] =
-      id, tried .. ' ' .. proof .. ' ' .. heads[i * 2] .. since .. priority .. ' ' .. flag .. ' ' .. worker
-    if lease ~= lease_of then lease_of, until_text = lease, string.format('%.0f', now_ms + lease) end
+    new_lines[#new_lines + 1], new_lines[#new_lines + 2] = id, string.format('%d ', tried) ..
+      proof .. ' ' .. heads[i * 2] .. since .. priority .. ' ' .. flag .. ' ' .. worker
+    if lease ~= lease_of then lease_of, until_text = lease, string.format('%d', now_ms + lease) end
     deadlines[#deadlines + 1], deadlines[#deadlines + 2] = until_text, id
     deadline = math.min(deadline, now_ms + lease)
   end
 end
+local wakes = (waiting > limit or math.min(due, deadline) - now_ms <= 10000) and redis.call('ZCARD', wake) == 0
+if #unreadable > 0 then
+  redis.call('ZCARD', dead)
+  redis.call('HLEN', errors)
+end
 
 redis.call('ZREM', ready, '') -- frees nothing: a drain may go on over maxmemory
-if #rows > 0 then
-  redis.call('HSET', meta, 'token', string.format('%.0f', last))
+if proof then
+  redis.call('HSET', meta, 'token', proof)
   redis.call('HSET', attempts, unpack(new_lines))
   redis.call('ZADD', reserved, unpack(deadlines))
 end
-if #deaths > 0 then
-  redis.call('HSET', errors, unpack(reasons))
-  redis.call('ZADD', dead, unpack(deaths))
+for _, id in ipairs(unreadable) do
+  redis.call('HSET', errors, id, cjson.encode({{now_ms, now_ms, worker, 'the record of this job cannot be read'}}))
+  redis.call('ZADD', dead, string.format('%d', now_ms), id)
 end
 redis.call('ZREM', ready, unpack(ids))
 
@@ -118,11 +116,11 @@ if minute > (tonumber(last_minute) or 0) then
   if #counters < 400 then note('XADD', minutes, 'MAXLEN', '~', 1440, minute .. '-0', unpack(counters)) end
 end
 -- end
-note('HINCRBY', meta, 'reserved', #rows)
-if #deaths > 0 then note('HINCRBY', meta, 'dead', #deaths / 2) end
-if not is_woken and (is_more or math.min(due, deadline) - now_ms <= 10000) then note('ZADD', wake, 0, 'wake') end
+note('HINCRBY', meta, 'reserved', string.format('%d', #rows))
+if #unreadable > 0 then note('HINCRBY', meta, 'dead', #unreadable) end
+if wakes then note('ZADD', wake, '0', 'wake') end
 if watch == 'on' or (tonumber(watch) or 0) > now_ms then
-  for _, id in ipairs(ids) do note('XADD', events, 'MAXLEN', '~', 10000, '*', 'verb', 'reserve', 'id', id, 'worker', worker) end
+  for _, id in ipairs(ids) do note('XADD', events, 'MAXLEN', '~', '10000', '*', 'verb', 'reserve', 'id', id, 'worker', worker) end
 end
-if #rows == 0 then return {'empty', next_ms()} end
+if not proof then return {'empty', next_ms()} end
 return {'moved', next_ms(), rows}

@@ -16,6 +16,7 @@
 -- returns each  moved        bumped
 --               wrong_place  (place str)  it is not in the queue
 --               taken        a worker has just taken it
+--               limited      it waits for a slot of its rate limit, which only RQ may give
 --               later        the queue is too long to look for so many at once
 --               gone         no such job
 local scheduled, deferred, ready_to_enqueue, queued, finished, failed, canceled =
@@ -92,7 +93,8 @@ for at = 2, #ARGV do
   else
     local told = fields(id, 'status')
     local place = place_of(id, told and told[1] or '')
-    words[#words + 1] = place and {'wrong_place', place} or not told and 'gone' or length > 2 * sight and 'later' or 'taken'
+    words[#words + 1] = place and {'wrong_place', place} or not told and 'gone' or told[1] == 'rate_limited' and 'limited'
+      or length > 2 * sight and 'later' or 'taken'
   end
 end
 if #ids == 0 then return words end

@@ -32,6 +32,13 @@ end
 local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local prefix, now_s = ARGV[2], now_ms / 1000
+-- block: rq_read
+local function read(...)
+  local told = redis.pcall(...)
+  if type(told) ~= 'table' or not told.err then return told or nil end
+  return not string.find(told.err, 'WRONGTYPE', 1, true) and redis.call(...) or nil
+end
+-- end
 local looked, rows, at = 0, {}, {}
 local function met(kind, key, id, number, word, seconds) -- the first of a kind and a key is the example
   local known = at[kind .. key]
@@ -55,7 +62,7 @@ local function id_of(member)
 end
 
 local living, dead, example = 0, 0, nil
-for _, worker in ipairs(redis.call('SSCAN', workers, 0, 'COUNT', 200)[2]) do
+for _, worker in ipairs((read('SSCAN', workers, 0, 'COUNT', 200) or {})[2] or {}) do
   looked = looked + 1
   if redis.call('EXISTS', worker) == 1 then
     living = living + 1
@@ -100,12 +107,12 @@ end
 local lengths = {}
 for _, zset in ipairs({{'scheduled', scheduled}, {'deferred', deferred}, {'ready_to_enqueue', ready_to_enqueue}, {'started', started},
   {'finished', finished}, {'failed', failed}, {'canceled', canceled}}) do
-  lengths[zset[1]] = redis.call('ZCARD', zset[2])
+  lengths[zset[1]] = read('ZCARD', zset[2]) or 0 -- of another program's key the counts tell
   local found = lengths[zset[1]] > 0 and ends_of(zset[2], 'ZRANGE', lengths[zset[1]], 'WITHSCORES') or {}
   for i = 1, #found, 2 do look(zset[1], zset[2], found[i], tonumber(found[i + 1])) end
 end
 for _, list in ipairs({{'queued', queued}, {'intermediate', intermediate}}) do
-  local length = redis.call('LLEN', list[2])
+  local length = read('LLEN', list[2]) or 0
   for _, id in ipairs(length > 0 and ends_of(list[2], 'LRANGE', length) or {}) do look(list[1], list[2], id) end
 end
 

@@ -20,6 +20,7 @@
 -- returns each  moved        rescheduled
 --               due          it is due, and a scheduler moves it within a second
 --               wrong_place  (place str)  it is not scheduled
+--               limited      it waits for a slot of its rate limit, which only RQ may give
 --               gone         no such job
 local scheduled, deferred, ready_to_enqueue, queued, finished, failed, canceled, lock =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
@@ -98,7 +99,7 @@ for at = 5, #ARGV do
   else
     local told = fields(id, 'status')
     local place = place_of(id, told and told[1] or '')
-    words[#words + 1] = place and {'wrong_place', place} or 'gone'
+    words[#words + 1] = place and {'wrong_place', place} or told and told[1] == 'rate_limited' and 'limited' or 'gone'
   end
 end
 if #dues == 0 then return words end

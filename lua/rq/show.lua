@@ -46,7 +46,7 @@ local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000
 local prefix, queue, id, body_bytes = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
 if not body_bytes then return redis.error_reply('ERR body_bytes is a whole number') end
 local most = body_bytes < 0 and math.huge or math.max(4096, body_bytes)
--- block: rq_job
+-- block: rq_job, rq_read
 local long = 65536
 local function id_of(member) -- of `id:execution`, as RQ reads it
   return string.match(member, '^([^:]*):') or member
@@ -92,6 +92,11 @@ local function job_row(where, member, score)
   local error = (where == 'failed' or told[1] == 'failed' or told[1] == 'stopped') and size ~= -2 and failure(job_id, key) or ''
   return {job_id, member, score, size, data, description, size ~= -2 and redis.call('PTTL', key) or -2, beat, worker, seen, error, unpack(told)}
 end
+local function read(...)
+  local told = redis.pcall(...)
+  if type(told) ~= 'table' or not told.err then return told or nil end
+  return not string.find(told.err, 'WRONGTYPE', 1, true) and redis.call(...) or nil
+end
 -- end
 local job, rows = prefix .. ':job:' .. id, {}
 local function add(kind, of, name, value)
@@ -103,23 +108,25 @@ end
 local runs = redis.pcall('ZRANGE', prefix .. ':executions:' .. id, 0, 99)
 local function run_of() -- what of it stands in `started`; an abandoned run has no execution any more
   for i = 1, runs.err and 0 or #runs do
-    if redis.call('ZSCORE', started, id .. ':' .. runs[i]) then return id .. ':' .. runs[i] end
+    if read('ZSCORE', started, id .. ':' .. runs[i]) then return id .. ':' .. runs[i] end
   end
-  if redis.call('ZSCORE', started, id) then return id end
-  for _, member in ipairs(redis.call('ZRANGE', started, 0, 999)) do
+  if read('ZSCORE', started, id) then return id end
+  for _, member in ipairs(read('ZRANGE', started, 0, 999) or {}) do
     if id_of(member) == id then return member end
   end
 end
 local status = redis.pcall('HGET', job, 'status')
 local function in_list(name, key, most_ids) -- of a longer list than is looked at, the job's own word is taken
+  local length = read('LLEN', key)
+  if not length then return false end
   return redis.call('LPOS', key, id, 'MAXLEN', most_ids) or redis.call('LPOS', key, id, 'RANK', -1, 'MAXLEN', most_ids)
-    or status == name and redis.call('LLEN', key) > 2 * most_ids
+    or status == name and length > 2 * most_ids
 end
 local run = run_of()
-local places, members, scores = {}, {started = run}, {started = run and redis.call('ZSCORE', started, run)}
+local places, members, scores = {}, {started = run}, {started = run and read('ZSCORE', started, run)}
 for _, each in ipairs({{'started', started}, {'failed', failed}, {'scheduled', scheduled}, {'deferred', deferred},
   {'ready_to_enqueue', ready_to_enqueue}, {'finished', finished}, {'canceled', canceled}}) do
-  scores[each[1]] = scores[each[1]] or redis.call('ZSCORE', each[2], id) or nil
+  scores[each[1]] = scores[each[1]] or read('ZSCORE', each[2], id)
   if scores[each[1]] then places[#places + 1] = each[1] end
 end
 for _, each in ipairs({{'intermediate', intermediate, 1000}, {'queued', queued, 25000}}) do

@@ -13,9 +13,12 @@ end
 local clock = redis.call('TIME')
 local now_ms = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local found = {}
-for number, key in ipairs(KEYS) do
-  local head = redis.pcall('ZRANGE', key, 0, 0, 'WITHSCORES')
-  local in_ms = head.err and 0 or head[2] and math.max(-86400000, math.ceil(head[2] - now_ms))
-  if in_ms and in_ms <= within_ms then found[#found + 1] = {number, in_ms} end
+for first = 1, #KEYS, 10 do -- most are empty: ten are asked for in one question, which costs as much as two of their heads
+  local last = math.min(first + 9, #KEYS)
+  for number = first, redis.call('EXISTS', unpack(KEYS, first, last)) > 0 and last or 0 do
+    local head = redis.pcall('ZRANGE', KEYS[number], '0', '0', 'WITHSCORES')
+    local in_ms = head.err and 0 or head[2] and math.max(-86400000, math.ceil(head[2] - now_ms))
+    if in_ms and in_ms <= within_ms then found[#found + 1] = {number, in_ms} end
+  end
 end
 return {'looked', found}

@@ -1,26 +1,56 @@
 -- Walk over the keys of the database, a bounded step per call, and name those that fit one of the patterns.
 --
 -- A step looks at about `limit` keys and sends back only what fits, whatever the number of patterns: discovery of
--- every system costs one walk. Of the last `counted` patterns only the number of keys that fit is sent.
+-- every system costs one walk. Of the last `counted` patterns the number of keys that fit is sent, and the first of them.
 --
 -- ARGV     cursor    str    0 begins a walk
 --          limit     int    keys to look at, about
 --          counted?  int    how many patterns, the last ones, are only counted
 --          each (pattern str)  a Lua pattern, `^rqtui:{.*}:meta$`
--- returns  walked  (cursor str, counts str)  rows (number int, key bytes)  the cursor of the next step, 0 at the end; the counts, as `12 0 3`; each key with the number of its pattern
+-- returns  walked  (cursor str, looked int, counts str)  rows (number int, key bytes)  the cursor of the next step, 0 at the end; how many keys it looked at; the counts, as `12 0 3`; each key with the number of its pattern
 local cursor, limit, counted = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]) or 0
 if string.find(cursor, '%D') or cursor == '' or not limit or limit < 1 or limit > 10000 then
   return redis.error_reply('ERR cursor is a whole number, limit is 1 to 10000')
 end
-local found, counts, first, named = {}, {}, 4, #ARGV - counted
-for number = named + 1, #ARGV do counts[number - named] = 0 end
-local reply = redis.call('SCAN', cursor, 'COUNT', limit)
-for _, key in ipairs(reply[2]) do
-  for number = first, named do
-    if string.find(key, ARGV[number]) then found[#found + 1] = {number - first + 1, key} end
-  end
-  for number = named + 1, #ARGV do
-    if string.find(key, ARGV[number]) then counts[number - named] = counts[number - named] + 1 end
+local byte, find = string.byte, string.find
+local found, counts, named = {}, {}, #ARGV - counted
+-- Most keys fit nothing. A pattern is tried on those that begin with its first two letters, or end with its last.
+local by_head, by_tail, always = {}, {}, {}
+local function put(list, number)
+  list[#list + 1] = number
+  return list
+end
+for number = 4, #ARGV do
+  local pattern = ARGV[number]
+  if number > named then counts[number - named] = 0 end
+  if find(pattern, '^%^[%w_][%w_]') and not find(pattern, '^[*?-]', 4) then
+    local first, second = byte(pattern, 2, 3)
+    by_head[first * 256 + second] = put(by_head[first * 256 + second] or {}, number)
+  elseif find(pattern, '^[%w_:]+%$$') then
+    by_tail[byte(pattern, -2)] = put(by_tail[byte(pattern, -2)] or {}, number)
+  else
+    put(always, number)
   end
 end
-return {'walked', reply[1], table.concat(counts, ' '), found}
+local function try(key, numbers)
+  for at = 1, #numbers do
+    local number = numbers[at]
+    if find(key, ARGV[number]) then
+      local count = counts[number - named]
+      if count then counts[number - named] = count + 1 end
+      if not count or count == 0 then found[#found + 1] = {number - 3, key} end
+    end
+  end
+end
+local reply = redis.call('SCAN', cursor, 'COUNT', limit)
+local keys, is_any = reply[2], #always > 0
+for at = 1, #keys do
+  local key = keys[at]
+  local first, second = byte(key, 1, 2)
+  local numbers = second and by_head[first * 256 + second]
+  if numbers then try(key, numbers) end
+  numbers = by_tail[byte(key, -1)]
+  if numbers then try(key, numbers) end
+  if is_any then try(key, always) end
+end
+return {'walked', reply[1], #keys, table.concat(counts, ' '), found}

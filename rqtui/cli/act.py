@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from rqtui.verbs import Verb
 
 LOOK_UP = 100  # jobs per round trip, when they are named by id
+EVERYTHING = 10**12  # jobs, where the engine goes through them and no script counts
 BATCH = 1000  # what one call of a script takes at most
 
 
@@ -177,6 +178,8 @@ def _script(engine: Engine, ref: Ref, verb: str) -> Script:
     if verb == "enqueue":
         raise UsageError("new jobs come by rqtui put, which has options for all that they need.")
     found = layout.scripts.get(verb)
+    if verb in layout.lacks:
+        layout.script(verb)  # says why
     if found is None or found.read_only:
         rows = [
             row for row in (*layout.verbs(), *VERBS) if layout.can(row.script or row.name) and row.name != "enqueue"
@@ -202,6 +205,7 @@ def _place(layout: Layout, script: Script, word: str) -> str:
             f"{word} means {len(able)} places of {layout.name}: {names}; "
             f"name with --place the one that {script.name} shall take."
         )
+    layout.refuse_what_was_heard(script.name, able)
     return able[0]
 
 
@@ -247,7 +251,8 @@ def _kept(session: Session, engine: Engine, ref: Ref, verb: str, how: Circumstan
     The block puts into the list which verbs it has done; they are told where no change was counted on the way, as of
     verbs that hand out jobs or set settings.
     """
-    from rqtui.operations.journal import Journal, state_folder
+    from rqtui.config.state_folder import state_folder
+    from rqtui.operations.journal import Journal
     from rqtui.operations.undo import Keeper
 
     def closed(verb: str, layout: str, queue: str) -> str:
@@ -365,7 +370,7 @@ def _act_on_place(session: Session, engine: Engine, request: Request, script: Sc
     page = engine.page(request.ref, request.place, 0, 1)
     if page.error:
         raise WrongType(page.error)
-    total = page.total if page.of is None else page.of
+    total = page.in_all
     if total:
         be_sure(session, engine, request, script, total)
     steps = engine.acts_on_place(script.name, request.ref, request.place, form) if total else ()
@@ -459,7 +464,8 @@ def _drip(
     is_whole = request.everything and request.limit is None
     jobs = [] if is_whole else _named(engine, request) if request.ids else _matching(engine, request)
     there = [job for job in jobs if job.place]
-    number = engine.page(request.ref, request.place, 0, 1).total if is_whole else len(there)
+    page = engine.page(request.ref, request.place, 0, 1) if is_whole else None
+    number = len(there) if page is None else page.in_all
     if number:
         be_sure(session, engine, request, script, number)
     outcomes: list[Outcome] = []
@@ -605,6 +611,8 @@ def _in_batches(engine: Engine, request: Request, script: Script, form: dict[str
         return outcome, ""
     wanted, done = request.limit, 0
     first: Outcome | None = None
+    if script.name == "purge" and engine.layouts[request.ref.layout].purges_by_job(request.place):
+        return _purge_by_job(engine, request, script, form)
     with output.progress(script.name, wanted) as bar, stopped_by_signals(engine.client) as stop:
         while True:
             size = BATCH if wanted is None else min(BATCH, wanted - done)
@@ -631,3 +639,20 @@ def _knows(script: Script, field: str) -> bool:
 def _need(script: Script, field: str, option: str) -> None:
     if not _knows(script, field):
         raise UsageError(f"{script.name} knows no {option}.")
+
+
+def _purge_by_job(engine: Engine, request: Request, script: Script, form: dict[str, object]) -> tuple[Outcome, str]:
+    """A purge that goes through the jobs of other queues, too: it may be broken off after any step."""
+    most = {"limit": EVERYTHING if request.limit is None else request.limit}
+    done, broken_off = 0, ""
+    outcome = act_result.nothing(script)
+    with output.progress(script.name, request.limit) as bar, stopped_by_signals(engine.client) as stop:
+        for chunk in engine.acts(script.name, request.ref, (), {**form, **most}):
+            for outcome in chunk:
+                done += outcome.moved
+                bar.step(outcome.moved)
+            if stop.is_set():
+                broken_off = f"stopped after {done}: interrupted"
+                break
+    values = {**outcome.values, "moved": done} if outcome.values else outcome.values
+    return replace(outcome, moved=done, values=values), broken_off

@@ -27,6 +27,13 @@ def gone(script: Script, job: Job) -> Outcome:
     return Outcome(script.name, job.id, "gone", said.text if said else "no such job")
 
 
+def nothing(script: Script) -> Outcome:
+    """The answer of a purge that found nothing, in the script's words."""
+    from rqtui.model import Outcome
+
+    return Outcome(script.name, b"", "empty", script.returns["empty"].text)
+
+
 def document(ref: Ref, script: Script, moved: int, results: list[dict[str, Any]]) -> dict[str, Any]:
     """What `act` answers."""
     return {"verb": script.name, **documents.queue_fields(ref.queue), "moved": moved, "results": results}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -38,6 +39,17 @@ def note_if_unknown(queue: Queue) -> None:
         and not any(queue.counters.get(n) for n in ("in", "out"))
     ):
         output.say(f'nothing is known of a queue "{queue.name}" ({queue.layout}); it counts as empty.')
+
+
+def note_if_unheard(engine: Engine, refs: Iterable[Ref]) -> None:
+    """Says of which places of these queues nothing can be told, since nobody listened to what fills them."""
+    from rqtui.text.hearing import unheard
+
+    for system in dict.fromkeys(ref.layout for ref in refs):
+        layout = engine.layouts[system]
+        places = [place.name for place in layout.places if place.is_heard]
+        if places and layout.heard_since_ms is None and not engine.is_listening:
+            output.say(unheard(system, places))
 
 
 def stranger(ref: Ref, id: bytes) -> Job:

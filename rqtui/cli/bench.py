@@ -16,7 +16,7 @@ from rqtui.errors import RqtuiError
 
 def bench(
     session: Session,
-    what: Annotated[str, typer.Argument(metavar="[engine|screen|layouts]", help="Which part.")] = "engine",
+    what: Annotated[str, typer.Argument(metavar="[engine|screen|layouts|scale|many]", help="Which part.")] = "engine",
 ) -> int:
     """Measure how fast and how small rqtui is on this machine.
 

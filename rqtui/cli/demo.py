@@ -208,6 +208,7 @@ def _sum(found: Mapping[str, Any]) -> str:
         ("done", "done"),
         ("standing", "in one place each"),
         ("withdrawn", "deleted by their producer"),
+        ("given_up", "given up"),
         ("lost_with_workers", "lost with the worker"),
     )
     shown = [f"{found[name]} {words}" for name, words in parts if found[name]]

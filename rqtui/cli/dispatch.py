@@ -77,7 +77,7 @@ def _with_keys(session: Session, keys: dict[str, str], *, is_open: bool) -> tupl
     hosts = hosts_of(session.settings.url, mask(session.settings.url))
     if not keys and (layouts or not is_open or (hosts is not None and hosts.kind == "cluster")):
         return session, ""  # its two keys lie in different slots of a Cluster
-    [name] = [known for known in registry.names() if {"delayed", "ready"} <= set(registry.make(known).defaults)]
+    [name] = [known for known in registry.own_names() if {"delayed", "ready"} <= set(registry.make(known).defaults)]
     if not keys:
         return _on(session, DEFAULT_SYSTEM, name), name
     given = [spec for spec in layouts if registry.name_of(spec) == name]

@@ -24,12 +24,13 @@ from rqtui.reports.jobs import (
 )
 
 if TYPE_CHECKING:
-    from rqtui.model import Outcome
+    from rqtui.model import Hearing, Outcome
 
 __all__ = [
     "BODY_BYTES",
     "body",
     "facts",
+    "heard_fields",
     "history",
     "id_bytes",
     "id_fields",
@@ -48,6 +49,11 @@ def label(id: bytes) -> str:
     from rqtui.text.sanitise import EMPTY_ID
 
     return text(id) or EMPTY_ID
+
+
+def heard_fields(found: Hearing | None) -> dict[str, Any]:
+    """Of a place without a key, since when somebody listens (null: nobody does) and for how long that failed."""
+    return {} if found is None else {"heard_since_at_ms": found.since_ms, "missed_ms": found.missed_ms}
 
 
 def outcomes(found: Sequence[Outcome]) -> list[dict[str, Any]]:

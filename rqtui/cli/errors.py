@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rqtui.cli import documents, output, sampling
-from rqtui.cli.arguments import QUEUES, engine_for
+from rqtui.cli.arguments import QUEUES, engine_for, note_if_unheard
 from rqtui.cli.session import Session
 from rqtui.text.widths import Width
 
@@ -42,6 +42,7 @@ def errors(session: Session, queues: QUEUES = None, by: BY = Width.CAUSE) -> int
         output.write_json({**sampling.size_document(found.size), "by": by.value, "errors": groups})
     else:
         _write_errors(found)
+        note_if_unheard(engine, refs)
         if silent := sampling.silent_systems(engine, refs, "error"):
             output.say(f"{silent} no errors.")
         sampling.write_size(found.size, "no job has died, and none waits for another try" if not found.groups else "")

@@ -27,10 +27,10 @@ _REMEDIES = {
 }
 
 
-def document(found: Finding, words: str, layout: str | None = None) -> dict[str, Any]:
+def document(found: Finding, words: str, layout: str | None = None, now_ms: int = 0) -> dict[str, Any]:
     """FINDING of the command line's page; the remedy is a command where the screen has a key.
 
-    `words` are what means the queue on a command line.
+    `words` are what means the queue on a command line, `now_ms` is when it was looked at.
     """
     return {
         "kind": found.kind,
@@ -44,6 +44,8 @@ def document(found: Finding, words: str, layout: str | None = None) -> dict[str,
         "remedy": documents.sentence(remedy(found, words)),
         "jobs": found.jobs,
         "since_at_ms": found.since_ms,
+        "until_at_ms": found.until_ms,
+        "left_ms": None if found.until_ms is None or not now_ms else max(0, found.until_ms - now_ms),
         "causes": [{"text": documents.sentence(cause.text), "jobs": cause.jobs} for cause in found.causes],
     }
 

@@ -37,7 +37,9 @@ def health(session: Session, queues: QUEUES = None) -> int:
     pairs = sorted(zip(refs, counted.queues, strict=True), key=lambda pair: -weight(pair[1]))
     if session.as_json:
         found = [
-            findings.document(one, engine.words(ref), ref.layout) for ref, queue in pairs for one in queue.findings
+            findings.document(one, engine.words(ref), ref.layout, counted.taken_ms)
+            for ref, queue in pairs
+            for one in queue.findings
         ]
         found += [findings.document(one, "") for one in server]
         unknown = [_unknown(ref, queue) for ref, queue in pairs if queue.unknown]
@@ -60,15 +62,17 @@ def _not_known(pairs: Sequence[tuple[Ref, Queue]]) -> list[str]:
     """The same in words, a line for all queues of a system of which the same is not known."""
     from rqtui.text.sanitise import safe
 
-    alike: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    alike: dict[tuple[str, bool, tuple[str, ...]], list[str]] = {}
     for ref, queue in pairs:
         if queue.unknown:
-            alike.setdefault((ref.layout, queue.unknown), []).append(safe(ref.queue))
+            is_unheard = any(not count.is_known for count in queue.counts)
+            alike.setdefault((ref.layout, is_unheard, queue.unknown), []).append(safe(ref.queue))
     return [
         f"{'–':<8}  {', '.join(names[:_NAMED])}{f' and {len(names) - _NAMED} more' if len(names) > _NAMED else ''}: "
-        f"not known, since {system} keeps no such thing: {', '.join(what)}"
-        for (system, what), names in alike.items()
+        f"not known, since {system} keeps no such thing{_UNHEARD if is_unheard else ''}: {', '.join(what)}"
+        for (system, is_unheard, what), names in alike.items()
     ]
 
 
 _NAMED = 3  # queues
+_UNHEARD = " or tells it only to those who listen, as the screen does"

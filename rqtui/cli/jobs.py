@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rqtui.cli import documents, output
-from rqtui.cli.arguments import QUEUE, note_if_unknown
+from rqtui.cli.arguments import QUEUE, note_if_unheard, note_if_unknown
 from rqtui.cli.session import DONE, Session
 from rqtui.errors import UsageError, WrongType
 
@@ -84,7 +84,11 @@ def _held(engine: Engine, ref: Ref) -> list[str]:
     if counted.error:
         raise WrongType(counted.error)
     note_if_unknown(counted)
-    return [place.name for place in engine.layouts[ref.layout].places if counted.count(place.name)]
+    layout = engine.layouts[ref.layout]
+    note_if_unheard(engine, (ref,))
+    known = [count for count in counted.counts if count.is_known]
+    held = {count.place for count in known if count.count or not count.exact}  # an estimate may miss some
+    return [place.name for place in layout.places if place.name in held]
 
 
 def _document(page: Page) -> dict[str, Any]:
@@ -92,8 +96,9 @@ def _document(page: Page) -> dict[str, Any]:
         **documents.queue_fields(page.queue),
         "layout": page.layout,
         "place": page.place,
-        "total": page.total if page.of is None else page.of,
+        "total": page.in_all if page.is_known else None,
         "exact": page.exact,
+        **documents.heard_fields(page.heard),
         "next": _cursor(page.next),
         "jobs": [documents.job(job) for job in page.jobs],
     }
@@ -134,18 +139,19 @@ def _pages(
     following: str | None = None
     for number, place in enumerate(places):
         if number < at or following is not None:
-            pages.append(_read(engine, ref, place, 0, 1))  # for how many there are
+            pages.append(_sized(engine, ref, place))
         elif len(jobs) == limit:
-            pages.append(_read(engine, ref, place, 0, 1))
+            pages.append(_sized(engine, ref, place))
             following = _cursor(0, place) if pages[-1].total else None
         else:
             page = _page(engine, ref, place, limit - len(jobs), offset if number == at else 0, accepts)
             pages.append(page)
             jobs += page.jobs
             following = _cursor(page.next, place)
-    counted = [page.total if page.of is None else page.of for page in pages]
+    counted = [page.in_all for page in pages]
     is_exact = all(page.exact for page in pages)
-    return replace(pages[0], jobs=tuple(jobs), total=sum(counted), of=None, exact=is_exact), following
+    heard = pages[0].heard if all(page.heard for page in pages) else None
+    return replace(pages[0], jobs=tuple(jobs), total=sum(counted), of=None, exact=is_exact, heard=heard), following
 
 
 def _read(engine: Engine, ref: Ref, place: str, offset: int, size: int) -> Page:
@@ -156,8 +162,16 @@ def _read(engine: Engine, ref: Ref, place: str, offset: int, size: int) -> Page:
     return page
 
 
+def _sized(engine: Engine, ref: Ref, place: str) -> Page:
+    """A page for how many there are."""
+    page = _read(engine, ref, place, 0, 1)
+    return replace(page, exact=False) if page.of is not None and engine.layouts[ref.layout].is_shared(place) else page
+
+
 def _page(engine: Engine, ref: Ref, place: str, limit: int, offset: int, accepts: Callable[[Job], bool] | None) -> Page:
     """Up to `limit` jobs from `offset` on that `accepts` lets through; `next` is the first that was not looked at."""
+    if engine.layouts[ref.layout].is_shared(place):
+        return _page_among_others(engine, ref, place, limit, offset, accepts)
     found: list[Job] = []
     looked, budget = offset, offset + (SCAN if accepts else limit)
     with output.progress("looking", None) as bar:
@@ -177,6 +191,35 @@ def _page(engine: Engine, ref: Ref, place: str, limit: int, offset: int, accepts
                 return replace(page, jobs=tuple(found), offset=offset, next=following)
 
 
+def _page_among_others(
+    engine: Engine, ref: Ref, place: str, limit: int, offset: int, accepts: Callable[[Job], bool] | None
+) -> Page:
+    """The same of a shared place, where `offset` and `next` are ranks among the jobs of all queues.
+
+    `total` is how many the queue has there, about so many where not all of them were met: then it is not `exact`.
+    """
+    first = _read(engine, ref, place, 0, 1)
+    found: list[Job] = []
+    met, following = 0, offset
+    with output.progress("looking", None) as bar:
+        while True:
+            page = engine.step(ref, place, following, min(PAGE, limit - len(found)), documents.BODY_BYTES)
+            if page.error:
+                raise WrongType(page.error)
+            found += [job for job in page.jobs if accepts is None or accepts(job)]
+            met, bar.total = met + len(page.jobs), page.total
+            bar.step(page.passed)
+            is_over = page.next is None
+            following = page.next or 0
+            if len(found) >= limit or is_over or following - offset >= SCAN:
+                break
+    is_whole = is_over and not offset
+    total = met if is_whole else first.total if first.of is None else max(first.of, met)
+    is_exact = is_whole or first.of is None
+    following_page = None if is_over else following
+    return replace(page, jobs=tuple(found), offset=offset, next=following_page, total=total, of=None, exact=is_exact)
+
+
 def _write_jobs(
     page: Page,
     now_ms: int,
@@ -190,8 +233,9 @@ def _write_jobs(
     How often jobs were tried stands there only where the system `tells` it; jobs of several places tell theirs.
     """
     from rqtui.text.body import body_view, mask_text
-    from rqtui.text.formats import age, job_id, size
-    from rqtui.text.tracebacks import last_line
+    from rqtui.text.formats import ABOUT, age, job_id, size
+    from rqtui.text.hearing import unheard
+    from rqtui.text.tracebacks import line_of
 
     several = len(in_places) > 1
     rows = []
@@ -199,7 +243,7 @@ def _write_jobs(
     for job in page.jobs:
         preview = "" if job.body is None else " ".join(body_view(job.body[:200]).text.split())
         tried = f"{job.attempts}/{job.max_attempts}" if job.max_attempts else str(job.attempts)
-        about = job.problem or mask_text(last_line(job.error) or job.call) or preview[:60] or size(job.body_bytes)
+        about = job.problem or mask_text(line_of(job.error) or job.call) or preview[:60] or size(job.body_bytes)
         where, tries = [job.place] if several else [], [tried] if has_tries else []
         rows.append([job_id(job.id, 48), *where, job.name, _moment(job, now_ms, age), *tries, job.worker, about])
     if rows:
@@ -210,7 +254,11 @@ def _write_jobs(
         output.write_table(titles, rows, right=(when, "tried"))
     how = f": rqtui jobs {queue} {page.place}" if queue else ""
     further = f", go on with{how} --cursor {following}" if following is not None else ""
-    output.note(f"{len(page.jobs)} of {page.total} in {', '.join(in_places) or page.place}{further}")
+    if not page.is_known:
+        output.say(unheard(page.layout, in_places or [page.place]))
+        return
+    sampled = "" if page.exact else ABOUT
+    output.note(f"{len(page.jobs)} of {sampled}{page.total} in {', '.join(in_places) or page.place}{further}")
 
 
 _MOMENTS: Mapping[str, str] = {"scheduled": "due in", "reserved": "lease"}  # by state

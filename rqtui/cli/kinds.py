@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rqtui.cli import documents, output, sampling
-from rqtui.cli.arguments import QUEUES, engine_for
+from rqtui.cli.arguments import QUEUES, engine_for, note_if_unheard
 from rqtui.cli.session import Session
 
 if TYPE_CHECKING:
+    from rqtui.model import Figures
     from rqtui.reports.kinds import Kind, Kinds
 
 
@@ -18,6 +19,7 @@ def kinds(session: Session, queues: QUEUES = None) -> int:
     Example: rqtui kinds mail --json
     """
     from rqtui.reports import kinds as report
+    from rqtui.text.formats import spans
 
     engine, refs = engine_for(session, queues)
     found = sampling.last(report.report(engine, refs), "looking")
@@ -27,8 +29,11 @@ def kinds(session: Session, queues: QUEUES = None) -> int:
         )
     else:
         _write_kinds(found)
+        note_if_unheard(engine, refs)
         if silent := sampling.silent_systems(engine, refs, "name"):
             output.say(f"{silent} no kinds of jobs.")
+        if found.has_figures:
+            output.say(f"{report.FIGURES}: {spans(found.spans_ms)}.")
         sampling.write_size(found.size, "no jobs" if not found.kinds and not found.silent else "")
     return sampling.exit_code(found.size)
 
@@ -38,7 +43,7 @@ def _kind(kind: Kind, is_exact: bool) -> dict[str, Any]:
 
     return {
         "name": documents.text(kind.name) or None,
-        **documents.queue_fields(kind.ref.queue),
+        **(documents.queue_fields(kind.ref.queue) if kind.ref.queue else {"queue": None}),
         "layout": kind.ref.layout,
         "counts": {state.value: kind.counts.get(state, 0) for state in State},
         "exact": is_exact,
@@ -46,25 +51,47 @@ def _kind(kind: Kind, is_exact: bool) -> dict[str, Any]:
         "wait_ms": kind.wait_ms,
         "run_ms": kind.run_ms,
         "oldest_ready_ms": kind.oldest_ready_ms,
+        "figures": _figures(kind.figures),
+    }
+
+
+def _figures(found: Figures | None) -> dict[str, Any] | None:
+    """What the system itself keeps of the kind, over the last `over_ms` (null: ever); of all queues: `queue` null."""
+    if found is None:
+        return None
+    return {
+        "processed": found.processed,
+        "failed": found.failed,
+        "mean_ms": found.mean_ms,
+        "over_ms": found.over_ms or None,
+        "queue": documents.text(found.queue) or None,
     }
 
 
 def _write_kinds(found: Kinds) -> None:
     from rqtui.model import State
-    from rqtui.text.formats import age, duration
+    from rqtui.text.formats import UNKNOWN, age, duration, share
+
+    def figures(kind: Kind) -> list[str]:
+        kept = kind.figures
+        if kept is None:
+            return [UNKNOWN] * 3
+        return [str(kept.processed), share(kept.failed, kept.processed), duration(kept.mean_ms)]
 
     rows = [
         [
             kind.name or "(no kind)",
-            kind.ref.queue,
+            kind.ref.queue or UNKNOWN,
             *(str(kind.counts.get(state, 0)) for state in State),
             str(kind.failed),
             age(kind.wait_ms),
             duration(kind.run_ms),
             age(kind.oldest_ready_ms),
+            *(figures(kind) if found.has_figures else ()),
         ]
         for kind in found.kinds
     ]
     titles = ("job", "queue", *(state.value for state in State), "failed", "waits", "runs", "oldest")
+    titles += ("ran", "failing", "mean") if found.has_figures else ()
     if rows:
         output.write_table(titles, rows, right=titles[2:])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rqtui.cli import output
-from rqtui.cli.session import DONE, Session
+from rqtui.cli.session import DONE, REFUSED, Session
 
 if TYPE_CHECKING:
     from rqtui.layout.layout import Layout
@@ -18,13 +18,17 @@ def layouts(session: Session) -> int:
     """
     from rqtui.systems import by_sight, registry
 
-    documents_ = [_layout(registry.make(name)) for name in registry.names()]
+    found, left_out = registry.every()
+    documents_ = [_layout(layout, registry.package_of(layout.name)) for layout in found]
+    for sentence in left_out:
+        output.say(sentence)
     if session.as_json:
         output.write_json(documents_)
-        return DONE
+        return REFUSED if left_out else DONE
     for document in documents_:
         places = ", ".join(place["place"] for place in document["places"])
-        output.write_lines([f"{document['layout']}: {places}"])
+        brought = f"  (brought by {document['package']})" if document["package"] else ""
+        output.write_lines([f"{document['layout']}: {places}{brought}"])
         moves = [
             [name, " ".join(verb["from"]), " ".join(verb["to"]), verb["text"]]
             for name, verb in document["verbs"].items()
@@ -32,12 +36,14 @@ def layouts(session: Session) -> int:
         output.write_table(("verb", "from", "to", "does"), moves)
     titles = ", ".join(system.title for system in by_sight.unspoken())
     output.write_lines([f"known by sight, and not spoken yet: {titles}"])
-    return DONE
+    return REFUSED if left_out else DONE
 
 
-def _layout(layout: Layout) -> dict[str, Any]:
+def _layout(layout: Layout, package: str) -> dict[str, Any]:
+    """A system; `package` brings it (null: rqtui itself)."""
     return {
         "layout": layout.name,
+        "package": package or None,
         "places": [
             {
                 "place": place.name,
@@ -45,6 +51,8 @@ def _layout(layout: Layout) -> dict[str, Any]:
                 "key": place.key,
                 "type": place.type,
                 "score": place.score,
+                "shared": place.is_shared,
+                "heard": place.is_heard,
             }
             for place in layout.places
         ],

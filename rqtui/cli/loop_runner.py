@@ -69,6 +69,8 @@ def run(
         done = loop.step()
         if done.error:
             return AWAY
+        if not any(step.ref.layout != report.unasked for step in done.steps) and not queues:
+            output.say(_nobody(engine, verb, [layout.name for layout in able]))
         return REFUSED if any(step.error for step in done.steps if step.ref.layout != report.unasked) else DONE
     with stopped_by_signals(engine.client, command=verb) as stop:
         from rqtui.connection.connect import mask
@@ -80,6 +82,20 @@ def run(
             output.say(f"queues of {', '.join(others)} are left alone unless they are named, or --layout names theirs.")
         loop.run(stop)
     return stop.code
+
+
+def _nobody(engine: Engine, verb: str, able: Sequence[str]) -> str:
+    """That no queue was there for the loop, and of the others that are, why they were left alone."""
+    there = sorted({ref.layout for ref in engine.refs if ref.layout not in able})
+    idle = [name for name in there if not engine.layouts[name].can(verb)]
+    alone = [name for name in there if name not in idle]
+    words = f"{verb}: no queue of {', '.join(able)} is here"
+    words += f"; in {', '.join(idle)} nothing waits for a {verb}" if idle else ""
+    if engine.others:  # they were not looked for
+        words += "; queues of other systems are left alone unless they are named, or --layout names theirs"
+    elif alone:
+        words += f"; queues of {', '.join(alone)} are left alone unless they are named, or --layout names theirs"
+    return f"{words}."
 
 
 class _Wanted:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rqtui.model import Snapshot
 
 DISCOVER_S = 30.0  # between two looks for new queues
+HAND_ON_S = 1.0  # between two looks at what was heard
 PORT = 9753
 
 
@@ -80,6 +81,19 @@ class Scrapes:
             self._said = ""
             return found, time.monotonic() - began
 
+    def listen(self) -> None:
+        """From the next scrape on what systems publish is heard."""
+        self._engine.listen()
+
+    def overhear(self) -> None:
+        """What was heard since goes to its layout."""
+        with self._lock:
+            self._engine.overhear()
+
+    def close(self) -> None:
+        """Listens no more."""
+        self._engine.close()
+
     def _tell(self, error: Exception) -> None:
         from rqtui.connection.error_messages import describe
 
@@ -113,8 +127,11 @@ def _serve(session: Session, scrapes: Scrapes, most: int, host: str, port: int) 
         if host not in ("127.0.0.1", "::1", "localhost"):
             output.say("whoever reaches that address reads the names of your queues: there is no password.")
         thread = threading.Thread(target=server.serve_forever, name="rqtui-metrics", daemon=True)
+        scrapes.listen()
         thread.start()
-        stop.wait()
+        while not stop.wait(HAND_ON_S):
+            scrapes.overhear()
+        scrapes.close()
         server.shutdown()
         thread.join(IDLE_S)
     return stop.code

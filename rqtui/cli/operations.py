@@ -25,13 +25,14 @@ def operations(
 
     Example: rqtui operations --markdown
     """
+    from rqtui.config.state_folder import state_folder
     from rqtui.connection.connect import mask
     from rqtui.operations import journal
     from rqtui.reports import postmortem
 
     if limit < 1:
         raise UsageError("--limit is a whole number from 1 on.")
-    noted, here = journal.past(journal.state_folder()), mask(session.settings.url)
+    noted, here = journal.past(state_folder()), mask(session.settings.url)
     found = [one for one in noted if everywhere or one.url == here][:limit]
     if session.as_json:
         output.write_json(postmortem.as_json(found))
@@ -49,11 +50,12 @@ def operations(
 
 def _seen(operations: Sequence[Operation], url: str) -> list[Sighting]:
     """What screens on this server found since an hour before the first of the changes."""
+    from rqtui.config.state_folder import state_folder
     from rqtui.operations import journal
     from rqtui.reports.postmortem import HOUR_MS
 
     since_ms = min((each.began_ms or each.at_ms for each in operations), default=0) - HOUR_MS
-    return [one for one in journal.sightings(journal.state_folder(), url) if one.at_ms >= since_ms]
+    return [one for one in journal.sightings(state_folder(), url) if one.at_ms >= since_ms]
 
 
 def _write(found: Sequence[Operation], everywhere: bool) -> None:

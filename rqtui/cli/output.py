@@ -11,7 +11,7 @@ import json
 import re
 import sys
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO
 
@@ -42,7 +42,7 @@ def write_json(document: Any, *, is_stream: bool = False) -> None:
         sys.stdout.flush()
 
 
-def write_lines(lines: Sequence[str], stream: TextIO | None = None) -> None:
+def write_lines(lines: Iterable[str], stream: TextIO | None = None) -> None:
     """Lines of text, each made safe, on stdout unless another stream is given."""
     from rqtui.text.sanitise import safe
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rqtui.engine.engine import Engine
     from rqtui.model import Ref
 
-_FIELDS = ("body", "id", "name", "delay", "due", "priority", "ttr", "max_attempts", "backoff", "keep")
+_FIELDS = ("body", "id", "name", "delay", "due", "priority", "ttr", "max_attempts", "backoff", "keep", "opts")
 _DURATIONS = ("delay", "ttr", "keep")
 BATCH = 1000  # jobs per call
 TAKEN = frozenset({"moved", "exists", "done"})  # it is there now, or was before; any other word is a refusal
@@ -53,6 +53,9 @@ def put(
     max_attempts: Annotated[int | None, typer.Option("--max-attempts", metavar="N", help="Then it is dead.")] = None,
     backoff: Annotated[str | None, typer.Option("--backoff", metavar="1s..1h", help="First and longest wait.")] = None,
     keep: Annotated[str | None, typer.Option("--keep", metavar="1h", help="How long it stays when done.")] = None,
+    opts: Annotated[
+        str | None, typer.Option("--opts", metavar="JSON", help="What else the system of a queue knows of a job.")
+    ] = None,
     lines: Annotated[
         str | None, typer.Option("--lines", metavar="FILE|-", help='Many: {"body": …, "id": …} per line.')
     ] = None,
@@ -67,7 +70,7 @@ def put(
     session.refuse_if_read_only("put")
     given = {
         "id": id, "name": name, "delay": delay, "due": due, "priority": priority, "ttr": ttr,
-        "max_attempts": max_attempts, "backoff": backoff, "keep": keep,
+        "max_attempts": max_attempts, "backoff": backoff, "keep": keep, "opts": opts,
     }  # fmt: skip
     given = {key: value for key, value in given.items() if value is not None}
     if lines is None:
@@ -120,14 +123,13 @@ class _Other:
             yield self._send(batch)
 
     def _send(self, items: list[dict[str, Any]]) -> list[Put]:
-        from rqtui.client.queue import Put, columns
+        from rqtui.client.calls import Put, columns
 
         rows = []
         for item in items:
             given = dict(item)
             row: dict[str, Any] = {"body": given.pop("body")}
-            if "id" in given:
-                row["id"] = given.pop("id")
+            row |= {name: given.pop(name) for name in ("id", "opts") if name in given}
             rows.append({**row, **columns(given)})
         outcomes = self._engine.ask(self._engine.layouts[self._ref.layout].put_ask(self.name, rows))
         for outcome in outcomes:
@@ -140,6 +142,8 @@ class _Other:
 
 def _put_one(session: Session, name: str, described: dict[str, Any]) -> int:
     queue = _open(session, name)
+    if "opts" in described and not isinstance(queue, _Other):
+        raise UsageError(f"a job of {queue.name} has no opts; it has {', '.join(_FIELDS[:-1])}.")
     done = queue.put(**described)
     _write(session, queue.name, [done])
     return DONE if done.word in TAKEN else REFUSED

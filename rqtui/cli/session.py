@@ -48,6 +48,7 @@ COMMON: dict[str, Any] = {
         typer.Option("--layout", metavar="NAME[:key=value,…]", help="A system and its options; repeatable."),
     ],
     "read_only": Annotated[bool, typer.Option("--read-only", help="Refuse whatever would change a queue.")],
+    "walks_all": Annotated[bool, typer.Option("--walk", help="Look at all keys for queues, however many they are.")],
     "is_debug": Annotated[bool, typer.Option("--debug", help="Show tracebacks.")],
     "log_format": Annotated[str | None, typer.Option("--log-format", metavar="text|json", help="Logs on stderr.")],
 }
@@ -77,7 +78,7 @@ ON_SCREEN: dict[str, Any] = {
 JSON_OPTION = Annotated[bool, typer.Option("--json", help="One JSON document on stdout (streams: one per line).")]
 _DEFAULTS: dict[str, Any] = {
     **dict.fromkeys(("url", "layouts", "log_format", "profile", "config")),
-    **dict.fromkeys(("read_only", "is_debug", *ON_SCREEN), False),
+    **dict.fromkeys(("read_only", "walks_all", "is_debug", *ON_SCREEN), False),
 }
 
 
@@ -105,6 +106,8 @@ class Session:
         if discover:
             for _chunk in engine.discover():
                 pass
+            if unwalked := engine.unwalked():
+                output.say(unwalked)
             for finding in engine.problems.values():
                 output.say(f"{finding.text} {finding.remedy}.")
         return engine
@@ -211,7 +214,7 @@ def _in_force(before: Mapping[str, Any], after: Mapping[str, Any]) -> InForce:
     if log_format not in (None, "text", "json"):
         raise errors.UsageError(f'--log-format is text or json, not "{log_format}".')
     layouts = (*(before.get("layouts") or ()), *(after["layouts"] or ()))
-    switches = ("read_only", "is_debug", "is_calm", "is_ascii")
+    switches = ("read_only", "walks_all", "is_debug", "is_calm", "is_ascii")
     return in_force(
         Given(
             last("url"),

@@ -13,11 +13,15 @@ if TYPE_CHECKING:
 
 # Filled by options of their own, or by what is found; now_ms is for tests.
 OURS = frozenset({"now_ms", "id", "token", "member", "place", "limit", "force"})
+INSTANTS = frozenset({"due_ms"})
 YES, NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off", "")
 
 
 def form_of(script: Script, given: Sequence[str], options: Collection[str] = ()) -> dict[str, object]:
     """`--set field=value` by the header's types; a field `…_ms` takes a duration, and may be named without `_ms`.
+
+    A plain number is milliseconds in `delay_ms=`, seconds in `delay=`. An instant (`due`) is one of ISO 8601, or
+    milliseconds since 1970.
 
     `options` of the layout are no fields, unless a verb asks for them: one call under another prefix would lock other
     names than the workers look at.
@@ -58,11 +62,32 @@ def _value(arg: Arg, value: str, in_seconds: bool) -> object:
         if value.lower() not in YES + NO:
             raise UsageError(f"--set {arg.name}: it is yes or no, not {value!r:.40}.")
         return value.lower() in YES
-    if in_seconds or (arg.name.endswith("_ms") and value.strip()[-1:].isalpha()):
+    if arg.name in INSTANTS:
+        return _instant(arg, value)
+    if in_seconds or (arg.name.endswith("_ms") and value.strip()[-1:].isalpha() and value.strip()[:1] in "0123456789."):
         from rqtui import durations
 
         return durations.parse(value, arg.name)
     try:
         return int(value) if arg.type == "int" else float(value)
     except ValueError:
+        if arg.name.endswith("_ms"):
+            how = f"milliseconds, or 500ms, 30s, 5m, 2h or 3d; in {arg.name.removesuffix('_ms')}= a number is seconds"
+            raise UsageError(f"--set {arg.name}: it is {how}; not {value!r:.40}.") from None
         raise UsageError(f"--set {arg.name}: it is a number, not {value!r:.40}.") from None
+
+
+def _instant(arg: Arg, value: str) -> object:
+    from datetime import datetime
+
+    from rqtui import durations
+
+    name = arg.name.removesuffix("_ms")
+    if arg.optional and not value:
+        return ""
+    try:
+        given = int(value) if value.isascii() and value.isdigit() else datetime.fromisoformat(value)
+    except ValueError:
+        how = "2026-12-01T08:00Z, or milliseconds since 1970; for a time from now there is delay="
+        raise UsageError(f"--set {name}: it is an instant, {how}; not {value!r:.40}.") from None
+    return durations.instant(given, f"--set {name}")

@@ -53,7 +53,7 @@ def show(
 
 def _write_job(job: Job, whole: bool, is_revealed: bool, *, counts_tries: bool) -> None:
     from rqtui.text import facts
-    from rqtui.text.body import body_view, mask_text
+    from rqtui.text.body import body_lines, mask_text
     from rqtui.text.formats import moment, size
     from rqtui.text.sanitise import safe, safe_lines, shown_id
 
@@ -79,12 +79,15 @@ def _write_job(job: Job, whole: bool, is_revealed: bool, *, counts_tries: bool) 
     lines += [line for fact in job.facts for line in facts.written(fact, is_revealed)]
     for attempt in job.history:
         first, *rest = safe_lines(attempt.error) or [""]
-        lines.append(f"{'failed':<12} {moment(attempt.end_ms)}  {safe(attempt.worker)}  {first}")
+        told = (moment(attempt.end_ms) if attempt.end_ms else "", safe(attempt.worker), first)
+        lines.append(f"{'failed':<12} {'  '.join(filter(None, told))}")
         lines += [" " * 13 + line for line in rest[-12:]]
     lines.append(f"{'body':<12} {size(job.body_bytes) if job.body is not None or job.body_bytes else 'none'}")
     if job.body is None and job.body_bytes:
         lines.append("  too long to show; --body shows it, --raw writes it")
     if job.body is not None:
         most = max(1, len(job.body)) if whole else documents.BODY_BYTES
-        lines += ["  " + line for line in body_view(job.body, is_revealed, most).text.split("\n")]
+        output.write_lines(lines)
+        output.write_lines("  " + line for line in body_lines(job.body, is_revealed, most))
+        return
     output.write_lines(lines)

@@ -1,6 +1,6 @@
 """`undo`: undoes a change that `act` or a screen made from this machine.
 
-The changes stand in local files (`journal.state_folder`); Redis is asked whether each job still is as the change left
+The changes stand in local files (`config/state_folder.py`); Redis is asked whether each job still is as the change left
 it.
 """
 
@@ -37,9 +37,10 @@ def undo(
 
     Example: rqtui undo --list
     """
+    from rqtui.config.state_folder import state_folder
     from rqtui.connection.connect import mask
     from rqtui.operations import revert, undo, undo_files
-    from rqtui.operations.journal import Journal, state_folder
+    from rqtui.operations.journal import Journal
 
     folder, url = state_folder() / undo.FOLDER, mask(session.settings.url)
     for cut in Journal(state_folder(), session.settings.url, session.settings.profile).settle():

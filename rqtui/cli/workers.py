@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from rqtui.cli import documents, output
-from rqtui.cli.arguments import QUEUES, engine_for
+from rqtui.cli.arguments import QUEUES, engine_for, note_if_unheard
 from rqtui.cli.sampling import silent_systems
 from rqtui.cli.session import DONE, REFUSED, Session
 
@@ -30,6 +30,7 @@ def workers(session: Session, queues: QUEUES = None) -> int:
         output.write_json([_worker(seat, now_ms) for seat in seats])
     else:
         _write_workers(seats, now_ms)
+        note_if_unheard(engine, refs)
         if silent := silent_systems(engine, refs, "worker"):
             output.say(f"{silent} no names of workers.")
         if not seats:
@@ -83,10 +84,13 @@ def _held(job: Job) -> dict[str, Any]:
 
 
 def _write_workers(seats: Iterable[Seat], now_ms: int) -> None:
-    from rqtui.text.formats import age, job_id
+    from rqtui.reports.workers import fact, fact_names
+    from rqtui.text.formats import ZERO, age, job_id
+    from rqtui.text.sanitise import safe
 
-    rows = []
-    for seat in seats:
+    rows, found = [], list(seats)
+    names = fact_names(found)
+    for seat in found:
         job, worker = seat.job, seat.worker
         held = len(seat.jobs)
         told = worker.job if worker else b""  # empty where it says nothing of a job
@@ -97,6 +101,7 @@ def _write_workers(seats: Iterable[Seat], now_ms: int) -> None:
                 ", ".join(seat.queues),
                 seat.ref.layout,
                 str(held),
+                *(fact(seat, name) or ZERO for name in names),
                 job.name if job else "",
                 job_id(job.id if job else told, 48) if job or told else "",
                 "" if seat.since_ms is None else age(now_ms - seat.since_ms),
@@ -104,6 +109,18 @@ def _write_workers(seats: Iterable[Seat], now_ms: int) -> None:
                 " @ ".join(part for part in (worker.pid, worker.host) if part) if worker else "",
             ]
         )
-    titles = ("state", "worker", "queue", "layout", "holds", "job", "id", "for", "last beat", "pid @ host")
+    titles = (
+        "state",
+        "worker",
+        "queue",
+        "layout",
+        "holds",
+        *map(safe, names),
+        "job",
+        "id",
+        "for",
+        "last beat",
+        "pid @ host",
+    )
     if rows:
         output.write_table(titles, rows, right=("holds", "for", "last beat"))

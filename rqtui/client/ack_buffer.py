@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from rqtui.client.leased_job import Job
+from rqtui.client.leased_job import Leased
 from rqtui.errors import Denied, ServerError, WrongType
 from rqtui.scripts.script import Answer, Call
 
@@ -21,6 +21,8 @@ log = logging.getLogger("rqtui")
 
 BATCH = 1000  # what the scripts take in one call
 T = TypeVar("T")
+Send = Callable[[Sequence[Call]], Awaitable[list[Answer | Exception]]]
+"""Sends calls in one trip; an answer or an error for each, as `script.run_all` gives them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,7 @@ class Parcel:
     """Outcomes of one kind, as one call; `errors` belong to the jobs, one each."""
 
     verb: str
-    jobs: list[Job]
+    jobs: list[Leased[Any]]
     errors: list[bytes]
     call: Call
 
@@ -37,12 +39,12 @@ class Outbox:
     """`make_call(verb, rows)` makes the call for a batch; `post` and `forget` are what jobs call."""
 
     def __init__(
-        self, make_call: Callable[[str, Sequence[Sequence[object]]], Call], on_settled: Callable[[Job], None]
+        self, make_call: Callable[[str, Sequence[Sequence[object]]], Call], on_settled: Callable[[Leased[Any]], None]
     ) -> None:
         self._make_call = make_call
         self._on_settled = on_settled
-        self._acks: deque[Job] = deque()
-        self._others: deque[tuple[str, Job, bytes]] = deque()
+        self._acks: deque[Leased[Any]] = deque()
+        self._others: deque[tuple[str, Leased[Any], bytes]] = deque()
         self._again: set[str] = set()  # tokens of what was sent without an answer
         self.is_closed = False  # nobody will empty it any more
         self.taken = 0  # how often something was taken: who sees it unchanged knows that what is here has waited
@@ -50,14 +52,14 @@ class Outbox:
     def __bool__(self) -> bool:
         return bool(self._acks or self._others)
 
-    def add(self, verb: str, job: Job, error: bytes = b"") -> None:
+    def add(self, verb: str, job: Leased[Any], error: bytes = b"") -> None:
         """Send `verb` on the lease of `job` in the next trip. The lease beats until that trip is back."""
         if verb == "ack":
             self._acks.append(job)
         else:
             self._others.append((verb, job, error))
 
-    def forget(self, job: Job) -> None:
+    def forget(self, job: Leased[Any]) -> None:
         """The job was settled by a call of its own."""
         self._on_settled(job)
 
@@ -69,12 +71,24 @@ class Outbox:
         parcels = []
         while acks := _popped(self._acks):
             parcels.append(self._parcel("ack", acks, [b""] * len(acks)))
-        groups: dict[str, list[tuple[str, Job, bytes]]] = {}
+        groups: dict[str, list[tuple[str, Leased[Any], bytes]]] = {}
         for item in _popped(self._others):
             groups.setdefault(item[0], []).append(item)
         for verb, items in groups.items():
             parcels.append(self._parcel(verb, [job for _, job, _ in items], [error for _, _, error in items]))
         return parcels
+
+    async def send(self, parcels: Sequence[Parcel], calls: Sequence[Call], send: Send) -> list[Answer | Exception]:
+        """Send calls, those of `parcels` first, and take in what became of them; what was cut off is sent again."""
+        try:
+            results = await send(calls)
+        except BaseException:  # an interrupt, a cancelled task
+            for parcel in parcels:
+                self.put_back(parcel)
+            raise
+        for parcel, result in zip(parcels, results, strict=False):
+            self.delivered(parcel, result)
+        return results
 
     def delivered(self, parcel: Parcel, result: Answer | Exception) -> None:
         """Take in what became of a parcel; it goes back into the box when a later try may succeed."""
@@ -102,11 +116,11 @@ class Outbox:
         for job, error in zip(parcel.jobs, parcel.errors, strict=True):
             self.add(parcel.verb, job, error)
 
-    def _settled(self, job: Job, word: str) -> None:
+    def _settled(self, job: Leased[Any], word: str) -> None:
         job.outcome = word
         self._on_settled(job)
 
-    def _parcel(self, verb: str, jobs: list[Job], errors: list[bytes]) -> Parcel:
+    def _parcel(self, verb: str, jobs: list[Leased[Any]], errors: list[bytes]) -> Parcel:
         if verb == "reject":
             rows: list[tuple[object, ...]] = [
                 (job.id_bytes, job.token, error) for job, error in zip(jobs, errors, strict=True)

@@ -8,38 +8,56 @@ share one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from redis import Redis, exceptions
 
 from rqtui.connection.cluster import follows
+from rqtui.coroutines import run_at_once
 from rqtui.errors import ServerError, Unknown
 from rqtui.scripts import replies
 from rqtui.scripts.script import Answer, Call, run
 
 TIMEOUT_MS = 3000
+Execute = Callable[..., Awaitable[Any]]
+"""Sends one command on the connection that runs the script. Raises the errors of redis-py."""
 
 
 def run_durably(client: Redis, call: Call) -> Answer:
-    """Run `call`, then wait until its writes are on disk or on a replica.
+    """Run `call`, then wait until its writes are on disk or on a replica; see `durably`."""
+    with _one_connection(client) as one:
+
+        async def execute(*words: Any) -> Any:
+            return one.execute_command(*words)  # type: ignore[no-untyped-call]
+
+        async def send(call: Call) -> Answer:
+            return run(one, call)
+
+        return run_at_once(durably(send, execute, call, follows(client)))
+
+
+async def durably(
+    send: Callable[[Call], Awaitable[Answer]], execute: Execute, call: Call, has_failover: bool
+) -> Answer:
+    """Send `call`, then wait until its writes are on disk or on a replica; with `has_failover` only a replica counts.
 
     Raises ServerError when that is not so within 3 s: then the job is in the queue, but only in memory. Trying again
     with the same id does no harm.
     """
     meta = call.keys[[key.name for key in call.script.keys].index("meta")]
-    with _one_connection(client) as one:
-        answer = run(one, call)
-        try:
-            # An id that existed wrote nothing, so there would be nothing to wait for; the same value again is a write.
-            one.hset(meta, "version", "1")
-            safe = (not follows(client) and _is_on_disk(one)) or _is_on_replica(one)
-        except (exceptions.RedisError, OSError) as error:
-            raise Unknown(
-                f"The job is in the queue; whether it is on disk or on a replica is not known: {error}"
-            ) from error
+    answer = await send(call)
+    try:
+        # An id that existed wrote nothing, so there would be nothing to wait for; the same value again is a write.
+        await execute("HSET", meta, "version", "1")
+        safe = (not has_failover and await _is_on_disk(execute)) or await _is_on_replica(execute)
+    except (exceptions.RedisError, OSError) as error:
+        raise Unknown(
+            f"The job is in the queue; whether it is on disk or on a replica is not known: {error}"
+        ) from error
     if not safe:
-        raise ServerError(_BEHIND_FAILOVER if follows(client) else _ALONE)
+        raise ServerError(_BEHIND_FAILOVER if has_failover else _ALONE)
     return answer
 
 
@@ -64,13 +82,13 @@ _BEHIND_FAILOVER = (
 )
 
 
-def _is_on_disk(one: Redis) -> bool:
+async def _is_on_disk(execute: Execute) -> bool:
     try:
-        local, _replicas = one.execute_command("WAITAOF", 1, 0, TIMEOUT_MS)  # type: ignore[no-untyped-call]
+        local, _replicas = await execute("WAITAOF", 1, 0, TIMEOUT_MS)
     except exceptions.ResponseError:  # no such command, no append-only file, or an ACL denies it
         return False
     return int(local) >= 1
 
 
-def _is_on_replica(one: Redis) -> bool:
-    return int(one.execute_command("WAIT", 1, TIMEOUT_MS)) >= 1  # type: ignore[no-untyped-call]
+async def _is_on_replica(execute: Execute) -> bool:
+    return int(await execute("WAIT", 1, TIMEOUT_MS)) >= 1

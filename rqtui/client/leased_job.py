@@ -1,7 +1,8 @@
 """A leased job: its data, the token that proves the lease, and the methods that end the lease.
 
 `Queue.reserve` and `Queue.consume` make these. Methods answer at once, with the script's word; a `with` block says the
-same on leaving, and in `consume` that is sent along with the next claim (`rqtui.client.ack_buffer`).
+same on leaving, and in `consume` that is sent along with the next claim (`rqtui.client.ack_buffer`). `Leased` is all of
+it that does not wait for Redis, and the base of the job of an event loop, too (`rqtui.aio`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import time
 import traceback
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 from rqtui.client.codecs import Codec
 from rqtui.durations import Duration, parse
@@ -25,13 +26,21 @@ ERROR_BYTES = 2000  # what the scripts keep of an error; the end of a traceback 
 _NAME = 9  # the column of a record's header that holds the name, which is last and may hold spaces
 
 
-class Home(Protocol):
-    """The queue a job came from, as far as the job needs it."""
+Word = TypeVar("Word")
+"""What a verb gives: the word of a script, or what is awaited for it."""
+
+
+class Origin(Protocol):
+    """The queue a job came from, as far as its data needs it."""
 
     name: str
     codec: Codec
 
-    def settle(self, verb: str, job: Job, args: Mapping[str, object], *columns: object) -> Answer:
+
+class Home(Origin, Protocol):
+    """The same of a job that is settled where one waits."""
+
+    def settle(self, verb: str, job: Leased[Any], args: Mapping[str, object], *columns: object) -> Answer:
         """Run `verb` on the lease of `job` now."""
         ...
 
@@ -49,16 +58,16 @@ class Post(Protocol):
 
     is_closed: bool
 
-    def add(self, verb: str, job: Job, error: bytes = b"") -> None:
+    def add(self, verb: str, job: Leased[Any], error: bytes = b"") -> None:
         """Send `verb` on the lease of `job` in the next trip."""
         ...
 
-    def forget(self, job: Job) -> None:
+    def forget(self, job: Leased[Any]) -> None:
         """The job was settled otherwise: its lease needs no heartbeat."""
         ...
 
 
-class Job:
+class Leased(Generic[Word]):
     """One leased job. `attempt` counts from 1; `id` and `name` are text, `body` is decoded when it is first asked for.
 
     `outcome` is empty while the job is open; then it is a script's word (`moved`, `done`, `stale`, `gone`) or `sent`
@@ -72,7 +81,7 @@ class Job:
 
     def __init__(
         self,
-        queue: Home,
+        queue: Origin,
         id: bytes,
         token: str,
         attempt: int,
@@ -133,11 +142,11 @@ class Job:
         """Whether the lease is over, so that somebody else may run the job: stop, nothing that follows will count."""
         return not self.outcome and (self._lost or (bool(self.token) and time.monotonic() > self.until_s))
 
-    def ack(self, keep: Duration | None = None) -> str:
+    def ack(self, keep: Duration | None = None) -> Word:
         """Ack the job. `keep`: how long it stays in done with its body. Answers moved, done, stale or gone."""
         return self._settle("ack", {} if keep is None else {"keep_ms": parse(keep, "keep")})
 
-    def reject(self, error: str | BaseException = "", final: bool = False, delay: Duration | None = None) -> str:
+    def reject(self, error: str | BaseException = "", final: bool = False, delay: Duration | None = None) -> Word:
         """Reject the job: it is tried again after its backoff (or `delay`), or dead after the last attempt or `final`.
 
         Answers moved, stale or gone.
@@ -145,27 +154,14 @@ class Job:
         args = {"final": final, "delay_ms": None if delay is None else parse(delay, "delay")}
         return self._settle("reject", args, error_text(error))
 
-    def release(self, delay: Duration | None = None) -> str:
+    def release(self, delay: Duration | None = None) -> Word:
         """Release the job unharmed, its attempt too; `delay`: not before that. Answers moved, stale or gone."""
         return self._settle("release", {} if delay is None else {"delay_ms": parse(delay, "delay")})
 
-    def extend(self, ttr: Duration | None = None) -> str:
+    def extend(self, ttr: Duration | None = None) -> Word:
         """Let the lease end `ttr` from now (its lease time when None). Answers extended, cancelled, stale or gone."""
         self._check_leased("extend")
-        ttr_ms = self.ttr_ms if ttr is None else parse(ttr, "ttr")
-        began_s = time.monotonic()
-        word = self._queue.settle("extend", self, {"ttr_ms": ttr_ms}).each[0].word
-        self.learn(word, began_s, ttr_ms)
-        return word
-
-    def push(self, queue: Target, **options: Any) -> str:
-        """Put it into another queue under the same id and name, then ack it here; again does no harm.
-
-        `options` are those of `Queue.put`. Answers the word of the ack.
-        """
-        self._check_leased("push")
-        queue.put(self.raw, self.id_bytes, **{"name": self.name, **options})
-        return self.ack()
+        return self._extend(self.ttr_ms if ttr is None else parse(ttr, "ttr"))
 
     def learn(self, word: str, began_s: float, ttr_ms: int) -> None:
         """Take in what an extend that was begun at `began_s` answered."""
@@ -178,23 +174,73 @@ class Job:
         else:
             self._lost = True
 
-    def settle_later(self, verb: str, error: str | BaseException = "") -> None:
-        """ack, reject or release in the consumer's next trip, 0.2 s from now at most; without a consumer at once.
-
-        It is sent again until Redis has answered; `outcome` is `sent` until then.
-        """
-        if self._post is None or self._post.is_closed:
-            self._settle(verb, {}, *([error_text(error)] if verb == "reject" else []))
-            return
-        self._check_leased(verb)
-        self.outcome = "sent"
-        self._post.add(verb, self, error_text(error) if verb == "reject" else b"")
-
     def settled(self, word: str) -> None:
         """Take in what a script said of the end of this lease."""
         self.outcome = word
         if self._post is not None:
             self._post.forget(self)
+
+    def __repr__(self) -> str:
+        return f"<Job {ascii(self.id)} of {self.queue}, attempt {self.attempt}: {self.outcome or 'open'}>"
+
+    def _settle(self, verb: str, args: Mapping[str, object], *columns: object) -> Word:
+        """End the lease now."""
+        raise NotImplementedError
+
+    def _extend(self, ttr_ms: int) -> Word:
+        raise NotImplementedError
+
+    def _posts(self, verb: str, error: str | BaseException = "") -> bool:
+        """Leave the end of the lease for the consumer's next trip; False where none is to come."""
+        if self._post is None or self._post.is_closed:
+            return False
+        self._check_leased(verb)
+        self.outcome = "sent"
+        self._post.add(verb, self, error_text(error) if verb == "reject" else b"")
+        return True
+
+    def _verb_at_the_end(self, error: BaseException | None) -> str:
+        """What the end of a block means for the lease: ack, reject, release; empty where nothing is to be said."""
+        if not self.token:  # pulled: nothing to say to anybody
+            return ""
+        if error is None:
+            return "" if self.outcome else "ack"
+        if not isinstance(error, Exception):  # an interrupt, a cancelled task: not the job's fault
+            return "" if self.outcome else "release"
+        log.error("queue %s: job %s failed (attempt %d)", self.queue, ascii(self.id), self.attempt, exc_info=error)
+        return "" if self.outcome else "reject"
+
+    def _ends_here(self, error: BaseException | None) -> bool:
+        """Whether an exception in a block was told to the queue, and goes no further."""
+        return bool(self.token) and isinstance(error, Exception)
+
+    def _check_leased(self, verb: str) -> None:
+        if not self.token:
+            raise UsageError(f"Job {ascii(self.id)} was pulled, so it left the queue and there is no lease to {verb}.")
+
+
+class Job(Leased[str]):
+    """A leased job where one waits: what its methods answer is there when they return."""
+
+    __slots__ = ()
+    _queue: Home
+
+    def push(self, queue: Target, **options: Any) -> str:
+        """Put it into another queue under the same id and name, then ack it here; again does no harm.
+
+        `options` are those of `Queue.put`. Answers the word of the ack.
+        """
+        self._check_leased("push")
+        queue.put(self.raw, self.id_bytes, **{"name": self.name, **options})
+        return self.ack()
+
+    def settle_later(self, verb: str, error: str | BaseException = "") -> None:
+        """ack, reject or release in the consumer's next trip, 0.2 s from now at most; without a consumer at once.
+
+        It is sent again until Redis has answered; `outcome` is `sent` until then.
+        """
+        if not self._posts(verb, error):
+            self._settle(verb, {}, *([error_text(error)] if verb == "reject" else []))
 
     def __enter__(self) -> Self:
         return self
@@ -203,23 +249,9 @@ class Job:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
         """ack; on an exception reject with its traceback and go on; on an interrupt release and let it pass."""
-        if not self.token:  # pulled: nothing to say to anybody
-            return False
-        if error is None:
-            if not self.outcome:
-                self.settle_later("ack")
-            return False
-        if not isinstance(error, Exception):  # SystemExit, KeyboardInterrupt, GeneratorExit: not the job's fault
-            if not self.outcome:
-                self.settle_later("release")
-            return False
-        log.error("queue %s: job %s failed (attempt %d)", self.queue, ascii(self.id), self.attempt, exc_info=error)
-        if not self.outcome:
-            self.settle_later("reject", error)
-        return True
-
-    def __repr__(self) -> str:
-        return f"<Job {ascii(self.id)} of {self.queue}, attempt {self.attempt}: {self.outcome or 'open'}>"
+        if verb := self._verb_at_the_end(error):
+            self.settle_later(verb, "" if error is None else error)
+        return self._ends_here(error)
 
     def _settle(self, verb: str, args: Mapping[str, object], *columns: object) -> str:
         self._check_leased(verb)
@@ -230,9 +262,11 @@ class Job:
             self.settling = False
         return self.outcome
 
-    def _check_leased(self, verb: str) -> None:
-        if not self.token:
-            raise UsageError(f"Job {ascii(self.id)} was pulled, so it left the queue and there is no lease to {verb}.")
+    def _extend(self, ttr_ms: int) -> str:
+        began_s = time.monotonic()
+        word = self._queue.settle("extend", self, {"ttr_ms": ttr_ms}).each[0].word
+        self.learn(word, began_s, ttr_ms)
+        return word
 
 
 def error_text(error: str | BaseException) -> bytes:

@@ -33,6 +33,7 @@ class Given:
     url: str | None = field(default=None, repr=False)  # it may hold a password
     layouts: tuple[str, ...] = ()
     read_only: bool = False
+    walks_all: bool = False
     is_debug: bool = False
     log_format: str | None = None
     profile: str = ""
@@ -140,6 +141,7 @@ def _made(choice: _Choice, given: Given, environ: Mapping[str, str], url: tuple[
         url=chosen,
         layouts=first("layouts", (), given.layouts or None),
         read_only=bool(read_only),
+        walks_all=given.walks_all,
         is_debug=given.is_debug,
         log_format=given.log_format or "text",
         profile=choice.name if choice.profile else "",

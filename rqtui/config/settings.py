@@ -27,12 +27,14 @@ class Settings:
     runs. `denied` are pairs of a queue's pattern (as of a shell) and the verbs refused there; `columns` are those of
     a board by state, `limits` from when on a number is a finding, by queues' patterns, `redact` more patterns of keys
     whose values are masked, `keymap` keys by binding id. `config` is the path of the file that was read, `problems`
-    are sentences on what is wrong in it; `notes` are worth a word at the start.
+    are sentences on what is wrong in it; `notes` are worth a word at the start. `walks_all`: queues are
+    looked for among all keys, however many they are.
     """
 
     url: str = field(default=DEFAULT_URL, repr=False)  # it may hold a password
     layouts: tuple[str, ...] = ()
     read_only: bool = False
+    walks_all: bool = False
     is_debug: bool = False
     log_format: str = "text"
     profile: str = ""

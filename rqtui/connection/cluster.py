@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
-from redis import Connection, ConnectionPool, Redis, SSLConnection
+from redis import Connection, Redis, SSLConnection
 from redis.backoff import NoBackoff
 from redis.crc import key_slot
 from redis.exceptions import ConnectionError as NoConnection
@@ -22,6 +22,7 @@ from redis.sentinel import Sentinel
 
 from rqtui.connection.error_messages import describe, describe_of_sentinel
 from rqtui.connection.meter import metered, of_kind
+from rqtui.connection.pool import Pool
 from rqtui.connection.urls import Address, Hosts, shown
 from rqtui.text.names import to_bytes
 
@@ -43,16 +44,16 @@ class _Follows:
     def __init__(self, *, find: Find, must_lead: bool = False, **options: Any) -> None:
         super().__init__(**options)
         self._find, self._must_lead = find, must_lead
-        self._is_misplaced = False
+        self.is_misplaced = False
 
     def connect(self) -> None:
         """Connects to where it belongs now, unless it stands there."""
-        if self._is_misplaced:
+        if self.is_misplaced:
             self.disconnect()  # type: ignore[attr-defined]
         if self._sock is not None:
             return
         self.host, self.port = self._find()
-        self._is_misplaced = False
+        self.is_misplaced = False
         super().connect()  # type: ignore[misc]
         if self._must_lead:
             self._refuse_a_replica()
@@ -62,7 +63,7 @@ class _Follows:
         try:
             return super().read_response(*args, **options)  # type: ignore[misc]
         except (MovedError, ReadOnlyError):
-            self._is_misplaced = True
+            self.is_misplaced = True
             raise
 
     def _refuse_a_replica(self) -> None:
@@ -90,12 +91,17 @@ def following(find: Find, options: Mapping[str, Any], *, must_lead: bool = False
     kind: type = FollowingTls if issubclass(given, SSLConnection) else Following
     if meter := of_kind(given):
         kind = metered(kind, meter)
-    return Redis.from_pool(ConnectionPool(connection_class=kind, find=find, must_lead=must_lead, **kept))
+    return Redis.from_pool(Pool(connection_class=kind, find=find, must_lead=must_lead, **kept))
 
 
 def follows(client: Any) -> bool:
     """Whether a second try of `client` may go to another server than the first."""
-    return isinstance(client, Cluster) or "find" in client.connection_pool.connection_kwargs
+    return isinstance(client, Cluster) or has_failover(client.connection_pool)
+
+
+def has_failover(pool: Any) -> bool:
+    """The same of a pool of connections."""
+    return "find" in pool.connection_kwargs
 
 
 def client(hosts: Hosts, options: Mapping[str, Any]) -> Redis | Cluster:
@@ -211,7 +217,7 @@ class Cluster:
         with self._lock:
             if address not in self._clients:
                 kept = {name: value for name, value in self.options.items() if name not in ("host", "port")}
-                pool = ConnectionPool(host=address[0], port=address[1], **kept)
+                pool = Pool(host=address[0], port=address[1], **kept)
                 self._clients[address] = Redis.from_pool(pool)
             return self._clients[address]
 

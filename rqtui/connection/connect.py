@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -45,9 +45,11 @@ def connect(
     asked counts on `meter`.
     Raises UsageError when the URL cannot be understood; connecting happens at the first command.
     """
-    from redis import Connection, ConnectionPool, Redis
+    from redis import Connection, Redis
     from redis.backoff import NoBackoff
     from redis.retry import Retry
+
+    from rqtui.connection.pool import Pool
 
     hosts = hosts_of(url, mask(url))
     options = _url_options(hosts.single if hosts else url)
@@ -62,14 +64,14 @@ def connect(
         "decode_responses": False,
         "health_check_interval": 0,
         "driver_info": None,
-        "redis_connect_func": _greeting(name),
+        "redis_connect_func": Greeting(name),
     }
     if meter is not None:
         from rqtui.connection.meter import metered
 
         options["connection_class"] = metered(options.get("connection_class", Connection), meter)
     if hosts is None:
-        return Redis.from_pool(ConnectionPool(**options))
+        return Redis.from_pool(Pool(**options))
     from rqtui.connection import cluster
 
     return cluster.client(hosts, options)  # type: ignore[return-value]  # a Cluster has what is asked of it
@@ -83,49 +85,62 @@ def connect_like(client: Redis) -> Redis:
 
     Raises UsageError for what has no pool of connections to take the options from (asynchronous, RedisCluster).
     """
-    from redis import ConnectionPool, Redis
+    from redis import Redis
     from redis.backoff import NoBackoff
     from redis.retry import Retry
+
+    from rqtui.connection.pool import Pool
 
     if is_cluster(client):
         return client.like()  # type: ignore[attr-defined, no-any-return]
     if not isinstance(client, Redis):
-        is_theirs = "Cluster" in type(client).__name__
-        url = "redis+cluster://HOST:PORT" if is_theirs else "URL of a Redis"
-        raise UsageError(f"A redis.Redis or the {url} is needed, not {type(client).__name__}.")
-    given = client.connection_pool.connection_kwargs
-    options = {
-        name: value for name, value in given.items() if name not in _NOT_TAKEN_OVER and not name.startswith("orig_")
-    }
-    options["socket_timeout"] = options.get("socket_timeout") or 5.0
-    options.update(
-        retry=Retry(NoBackoff(), 0), retry_on_error=[], protocol=2, decode_responses=False, health_check_interval=0
-    )
+        raise no_client(client, "redis.Redis")
+    options = options_like(client.connection_pool.connection_kwargs)
+    options["retry"] = Retry(NoBackoff(), 0)
     if hasattr(client.connection_pool, "sentinel_manager"):
         from rqtui.connection import cluster as topology
 
         return topology.like_sentinels_of(client.connection_pool, options)
-    return Redis.from_pool(ConnectionPool(connection_class=client.connection_pool.connection_class, **options))
+    return Redis.from_pool(Pool(connection_class=client.connection_pool.connection_class, **options))
 
 
-def _greeting(client_name: str) -> Callable[[Any], None]:
+def options_like(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a pool of connections of redis-py as `connect` sets them, without `retry`, a class per caller."""
+    options = {
+        name: value for name, value in given.items() if name not in _NOT_TAKEN_OVER and not name.startswith("orig_")
+    }
+    options["socket_timeout"] = options.get("socket_timeout") or 5.0
+    options.update(retry_on_error=[], protocol=2, decode_responses=False, health_check_interval=0)
+    return options
+
+
+def no_client(client: object, needed: str) -> UsageError:
+    """Says what is needed in the place of `client`."""
+    is_theirs = "Cluster" in type(client).__name__
+    url = "redis+cluster://HOST:PORT" if is_theirs else "URL of a Redis"
+    return UsageError(f"A {needed} or the {url} is needed, not {type(client).__name__}.")
+
+
+@dataclass(frozen=True, slots=True)
+class Greeting:
     """What a new connection says: password and database, then its name, which an ACL may refuse without harm."""
 
-    def greet(connection: Any) -> None:
+    client_name: str
+
+    def __call__(self, connection: Any) -> None:
+        """Say it."""
         from redis.exceptions import ResponseError
 
-        with _protected_mode_told():
+        with protected_mode_told():
             connection.on_connect()
-        if client_name:
-            with contextlib.suppress(ResponseError), _protected_mode_told():
-                connection.send_command("CLIENT", "SETNAME", client_name, check_health=False)
+        if self.client_name:
+            with contextlib.suppress(ResponseError), protected_mode_told():
+                connection.send_command("CLIENT", "SETNAME", self.client_name, check_health=False)
                 connection.read_response()
-
-    return greet
 
 
 @contextlib.contextmanager
-def _protected_mode_told() -> Iterator[None]:
+def protected_mode_told() -> Iterator[None]:
     """A server in protected mode answers the first command with that, whatever it was, and hangs up."""
     from redis.exceptions import ConnectionError as NoConnection
     from redis.exceptions import ResponseError

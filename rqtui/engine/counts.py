@@ -17,8 +17,7 @@ from rqtui.errors import RqtuiError
 from rqtui.layout.layout import Answers, Ask, Layout, queue_ask
 from rqtui.model import Queue, Ref
 
-TOGETHER = 50  # queues per call: a millisecond of the server
-KEPT = 100  # calls that are kept: of a thousand queues the overview counts others at each tick, and those again later
+KEPT = 40  # calls that are kept: of a thousand queues the overview counts others at each tick, and those again later
 APART_S = 30.0
 
 
@@ -76,8 +75,9 @@ class Counting:
             is_apart = [isinstance(client, Cluster) or ref in self._apart for ref in mine]
             singles += [ref for ref, apart in zip(mine, is_apart, strict=True) if apart]
             fit = [ref for ref, apart in zip(mine, is_apart, strict=True) if not apart]
-            for start in range(0, len(fit), TOGETHER):
-                chunk = tuple(fit[start : start + TOGETHER])
+            together = self._layouts[name].together
+            for start in range(0, len(fit), together):
+                chunk = tuple(fit[start : start + together])
                 ask = self._together_ask(chunk) if len(chunk) > 1 else None
                 if ask is None:
                     singles += chunk

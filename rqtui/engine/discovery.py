@@ -1,8 +1,8 @@
 """Discovery: which queues there are, and which one a name means; the half of the engine that looks for keys.
 
 What a layout can ask for directly is asked each time. What only its keys tell comes from one walk over the keyspace for
-the patterns of all layouts (`lua/shared/walk.lua`), a bounded step per round trip, which rests long after it took long.
-The same walk counts the keys of systems that rqtui does not speak (`systems/by_sight.py`).
+the patterns of all layouts; `engine/walk.py` has the rule for how much of it is made, and when. It also counts the
+keys of systems that rqtui does not speak (`systems/by_sight.py`).
 """
 
 from __future__ import annotations
@@ -10,16 +10,18 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 from rqtui.config.settings import DEFAULT_SYSTEM
 from rqtui.connection.connect import translated
-from rqtui.connection.nodes import is_cluster, nodes, ping
+from rqtui.connection.nodes import is_cluster, ping
+from rqtui.engine.walk import MOST, Found, Walk
+from rqtui.engine.walk_file import WalkFile
 from rqtui.errors import Denied, Unreachable, UsageError, reason
 from rqtui.layout.layout import Layout, typed
 from rqtui.model import Finding, Ref
-from rqtui.scripts import script as scripts
 from rqtui.systems import by_sight
 from rqtui.text.names import BASE64, from_base64, to_text
 from rqtui.text.sanitise import has_symbols, safe, unshown
@@ -27,40 +29,53 @@ from rqtui.text.sanitise import has_symbols, safe, unshown
 log = logging.getLogger("rqtui.engine.discovery")
 
 T = TypeVar("T")
-WALK = 5000  # keys per step: 2 ms of the server
-WALK_REST = 50  # times as long as a walk took, until the next one: no more than 2 % of the server goes into it
+ASKED = 1000  # keys of an earlier walk that are looked at again in one round trip
 
 
 class Discovery:
     """The queues that are known of one Redis, in `refs`, and what else is there, in `unspoken`.
 
     `others` are layouts that `--layout` left out. On a Cluster only those are left whose keys of a queue share a slot;
-    raises UsageError for another that was asked for.
+    raises UsageError for another that was asked for. `walks` is the folder where a walk that was not ended is kept for
+    the next command; None: nowhere. With `walks_all` the first look for queues is one at all keys.
     """
 
-    def __init__(self, client: Any, layouts: Sequence[Layout], others: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        client: Any,
+        layouts: Sequence[Layout],
+        others: Collection[str] = (),
+        left_out: Sequence[str] = (),
+        walks: Path | None = None,
+        walks_all: bool = False,
+    ) -> None:
         self.client = client
         self.layouts = {layout.name: layout for layout in layouts if _can_run(client, layout)}
         self.others = others
         self.refs: list[Ref] = []
         self.unspoken: tuple[by_sight.Unspoken, ...] = ()  # replaced, never changed: the screen reads it
-        self.problems: dict[str, Finding] = {}  # by layout: why its queues could not be looked for
-        self._has_walked = False
-        self._spotted: set[Ref] = set()
-        self._walk_due_s = 0.0
+        self._left_out = {sentence: _unusable(sentence) for sentence in left_out}
+        self.problems: dict[str, Finding] = {**self._left_out}  # by layout (or sentence): why it is not looked for
+        self._walks_all = walks_all
+        self._has_walked = self._has_recalled = False
+        self._spotted: set[Ref] = set()  # by the last whole walk
+        self._spotted_since: set[Ref] = set()  # by the one under way
+        self._walk = Walk(client, self.layouts)
+        self._walk_file = WalkFile(walks, client, self._walk.patterns)
 
     def is_counted(self, ref: Ref) -> bool:
         """Whether it was there before: a queue whose keys are gone is empty, and still a queue."""
         return False
 
-    def discover(self, fully: bool = False) -> Iterator[list[Ref]]:
+    def discover(self, fully: bool = False, most: int | None = MOST) -> Iterator[list[Ref]]:
         """Finds queues, a round trip or two per step, and remembers them; yields what each step found.
 
-        First what each layout can ask for directly, then one walk over all keys for the patterns of all layouts. On a
-        large database that walk is made rarely, unless `fully` asks for it: ten million keys take 4 s of Redis.
+        First what each layout can ask for directly, then what earlier walks over the keys found, then at most `most`
+        keys of such a walk (None: to its end), where one is due. `fully` walks over all keys, anew.
         """
+        fully, self._walks_all = fully or self._walks_all, False
         found: set[Ref] = set()
-        self.problems = {}
+        self.problems = {**self._left_out}
         for layout in self.layouts.values():
             steps = layout.discover(self.client)
             while True:
@@ -71,74 +86,117 @@ class Discovery:
                 found.update(chunk)
                 self._remember(chunk)
                 yield chunk
-        if fully or time.monotonic() >= self._walk_due_s:
-            spotted: set[Ref] = set()
-            took_s, steps_of_walk = 0.0, self._walk()
-            while True:
-                began = time.monotonic()
-                step = next(steps_of_walk, None)
-                took_s += time.monotonic() - began
-                if step is None:
-                    break
-                fresh = [ref for ref in step if ref not in found | spotted]
-                spotted.update(step)
-                self._remember(fresh)
-                yield fresh
-            self._spotted, self._walk_due_s = spotted, time.monotonic() + WALK_REST * took_s
+        if not self._has_recalled:
+            self._has_recalled = True
+            yield from self._recall()
+        if fully:
+            self._walk.begin()
+        if fully or self._walk.progress.is_due(time.time()):
+            yield from self._walk_on(None if fully else most, found)
         keep = {ref for ref in self.refs if self.is_counted(ref)}
-        self.refs = sorted(found | self._spotted | keep, key=_by_queue)
+        self._replace(found | self._spotted | self._spotted_since | keep)
+
+    def unwalked(self) -> str:
+        """That not all keys were looked at yet, in a sentence; empty where they were."""
+        progress = self._walk.progress
+        if progress.whole is not None or not self._walk.was_cut:
+            return ""
+        from redis.exceptions import RedisError
+
+        of = ""
+        with contextlib.suppress(RedisError):
+            of = f"about {self.client.dbsize():,}".replace(",", " ")
+        looked = f"{progress.looked:,}".replace(",", " ")
+        return (
+            f"{looked} of {of or 'all'} keys were looked at for queues that stand in no list of names; "
+            "the next command goes on from there, --walk looks at all."
+        )
 
     def _remember(self, refs: Sequence[Ref]) -> None:
         if refs:
-            self.refs = sorted({*self.refs, *refs}, key=_by_queue)
+            self._replace({*self.refs, *refs})
 
-    def _walk(self) -> Iterator[list[Ref]]:
-        """A bounded step over the keyspace at a time; nothing where an ACL denies SCAN."""
-        self._has_walked = True
-        counted = by_sight.patterns()
-        counts = [0] * len(counted)
-        with translated():
-            servers = nodes(self.client)
-        for server in servers:
-            try:
-                yield from self._walk_one(server, counted, counts)
-            except Denied as error:
-                self._tell_unseen(error)
-                return
-            except Unreachable:
-                if len(servers) == 1:
-                    raise
-        self.unspoken = by_sight.found(dict(zip(counted, counts, strict=True)))
+    def _replace(self, refs: set[Ref]) -> None:
+        """Knows these queues. The list is the same object while they are the same: others keep what they made of it."""
+        if len(refs) != len(self.refs) or not refs.issuperset(self.refs):
+            self.refs = sorted(refs, key=_by_queue)
+
+    def _recall(self) -> Iterator[list[Ref]]:
+        """What earlier commands found by walking, where it still stands; their walk goes on where it stopped."""
+        progress = self._walk_file.load()
+        if progress is None:
+            return
+        self._walk.progress = progress
+        whole, begun = progress.whole, progress.begun
+        if whole is not None:
+            self._has_walked = True
+            yield from self._asked_again(whole, self._spotted)
+        yield from self._asked_again(begun, self._spotted_since)
+        self.unspoken = self._walk.unspoken()
+
+    def _asked_again(self, found: Found, refs: set[Ref]) -> Iterator[list[Ref]]:
+        """Looks again at keys that told of a queue, and at an example of those that were counted."""
+        for name, keys in found.keys.items():
+            for start in range(0, len(keys) if name in self.layouts else 0, ASKED):
+                spotted, _keys = self._told_by({name: keys[start : start + ASKED]}, set())
+                refs.update(spotted)
+                self._remember(spotted)
+                yield spotted
+        if found.examples:
+            pipe = self.client.pipeline(transaction=False)
+            for key in found.examples.values():
+                pipe.exists(key)
+            with translated():
+                there = pipe.execute(raise_on_error=False)
+            gone = [pattern for pattern, number in zip(found.examples, there, strict=True) if number == 0]
+            for pattern in gone:
+                found.counts[pattern] = 0
+
+    def _walk_on(self, most: int | None, known: Collection[Ref]) -> Iterator[list[Ref]]:
+        """Steps of the walk over all keys, which are kept for the next command; nothing where an ACL denies SCAN."""
+        if not self._walk.progress.is_under_way:
+            self._spotted_since = set()
+        steps = self._walk.steps(most)
+        try:
+            for keys in steps:
+                spotted, kept = self._told_by(keys, known)
+                self._walk.keep(kept)
+                fresh = [ref for ref in spotted if ref not in known and ref not in self._spotted]
+                self._spotted_since.update(spotted)
+                self._remember(fresh)
+                yield fresh
+        except Denied as error:
+            self._has_walked = True
+            self._tell_unseen(error)
+            return
+        if not self._walk.was_cut:
+            self._has_walked = True
+            self._spotted, self._spotted_since = self._spotted_since, set()
+        self.unspoken = self._walk.unspoken()
+        if self._walk.was_cut or self._walk.progress.due_s:
+            self._walk_file.save(self._walk.progress)
+        else:
+            self._walk_file.forget()
+
+    def _told_by(
+        self, keys: Mapping[str, Sequence[bytes]], known: Collection[Ref]
+    ) -> tuple[list[Ref], dict[str, Sequence[bytes]]]:
+        """(The queues that these keys tell of, the keys that tell more than is `known` without them)."""
+        spotted: list[Ref] = []
+        kept: dict[str, Sequence[bytes]] = {}
+        for name, found in keys.items():
+            layout = self.layouts[name]
+            refs = [Ref(name, queue) for queue in self._unless_denied(layout, layout.spotted, self.client, found) or ()]
+            spotted += refs
+            if refs and (layout.learns_by_walk or any(ref not in known for ref in refs)):
+                kept[name] = found
+        return spotted, kept
 
     def _tell_unseen(self, error: Denied) -> None:
         """Names of systems that were asked for may stand in no list but the keyspace, and that may not be looked at."""
         for layout in self.layouts.values():
             if layout.is_asked and layout.patterns and not layout.names_key:
                 self.problems[layout.name] = _not_looked_for(layout, error)
-
-    def _walk_one(self, server: Any, counted: Sequence[str], counts: list[int]) -> Iterator[list[Ref]]:
-        """The walk over the keys of one server; adds to `counts`."""
-        patterns = [(layout, pattern) for layout in self.layouts.values() for pattern in layout.patterns]
-        rows = [*((pattern,) for _layout, pattern in patterns), *((pattern,) for pattern in counted)]
-        script = scripts.load("shared")["walk"]
-        cursor = "0"
-        while True:
-            call = script.call({}, {"cursor": cursor, "limit": WALK, "counted": len(counted)}, rows)
-            answer = scripts.run(server, call)
-            for at, number in enumerate(answer.values["counts"].split()):
-                counts[at] += int(number)
-            keys: dict[str, list[bytes]] = {}
-            for number, key in answer.rows:
-                keys.setdefault(patterns[number - 1][0].name, []).append(key)
-            spotted: list[Ref] = []
-            for name, found in keys.items():
-                layout = self.layouts[name]
-                names = self._unless_denied(layout, layout.spotted, self.client, found)
-                spotted += [Ref(name, queue) for queue in names or ()]
-            yield spotted
-            cursor = answer.values["cursor"]
-            if cursor == "0":
-                return
 
     def seek(self, name: str) -> Ref:
         """The queue that a name means, as `find`; asks the layouts, a round trip each, for one not seen yet."""
@@ -154,7 +212,7 @@ class Discovery:
                     pass  # it may be what one of them looks like, which `find` knows
         found = self.find(name)
         if self.layouts[found.layout].learns_by_walk and not self._has_walked:
-            for _spotted in self._walk():
+            for _spotted in self._walk_on(None, self.refs):
                 pass
         return found
 
@@ -259,6 +317,10 @@ class Discovery:
         words = self.layouts[ref.layout].words(ref.queue)
         is_shared = sum(known.queue == ref.queue for known in self.refs) > 1
         return f"{ref.layout}:{words}" if is_shared and words == typed(ref.queue) else words
+
+
+def _unusable(sentence: str) -> Finding:
+    return Finding("unusable-system", "warning", "", sentence, "mend that package, or remove it")
 
 
 def _not_looked_for(layout: Layout, error: Exception) -> Finding:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from rqtui.config import thresholds
@@ -23,6 +24,7 @@ from rqtui.engine import health
 from rqtui.engine.counts import Counting
 from rqtui.engine.discovery import Discovery
 from rqtui.engine.inspection import AFTERWARDS, AT_FIRST, KINDS, SUSPECT_MS, Inspections
+from rqtui.engine.listening import Listening
 from rqtui.engine.rates import NO_RATE, Mark, Rates
 from rqtui.errors import ReadOnly, Refused, RqtuiError, ServerError, WrongType, reason
 from rqtui.layout.layout import CHUNK, Answers, Ask, Layout, apart, heard, page_ask
@@ -57,8 +59,10 @@ class Keeper(Protocol):
     def expect(self, verb: str, ref: Ref, total: int) -> None:
         """Takes note that a change of `total` jobs begins."""
 
-    def keep(self, engine: Engine, verb: str, ref: Ref, jobs: Sequence[Job]) -> Kept | None:
-        """Writes these jobs down; None where the verb cannot be undone. Raises where that fails."""
+    def keep(
+        self, engine: Engine, verb: str, ref: Ref, jobs: Sequence[Job], rows_of: Sequence[Mapping[str, object]]
+    ) -> Kept | None:
+        """Writes these jobs down; None where the verb cannot be undone. `rows_of`: what its script is told of each."""
 
     def changed(self, verb: str, ref: Ref, outcomes: Sequence[Outcome]) -> None:
         """Records the outcomes."""
@@ -86,7 +90,8 @@ class Engine(Discovery):
     `client` is a connection as `connect` makes it. Changes raise ReadOnly while `read_only` is set. `others` are
     names of layouts that it was not given: `OTHER:mail` is then refused, and not taken for the name of a queue.
     `denied` are pairs of a queue's pattern (as of a shell) and the verbs refused there, by the profile of that name;
-    `limits` are pairs of such a pattern and what is a finding there.
+    `limits` are pairs of such a pattern and what is a finding there. `left_out` are sentences about
+    systems that cannot be used. `walks` and `walks_all`: see `Discovery`.
     """
 
     def __init__(
@@ -99,8 +104,11 @@ class Engine(Discovery):
         denied: Sequence[tuple[str, tuple[str, ...]]] = (),
         profile: str = "",
         limits: thresholds.Rules = (),
+        left_out: Sequence[str] = (),
+        walks: Path | None = None,
+        walks_all: bool = False,
     ) -> None:
-        super().__init__(client, layouts, others)
+        super().__init__(client, layouts, others, left_out, walks, walks_all)
         self.read_only = read_only
         self.denied, self.profile = tuple(denied), profile
         self.keeper: Keeper | None = None
@@ -109,6 +117,8 @@ class Engine(Discovery):
         self._inspections = Inspections(self.layouts)
         self._limits, self._limits_of = tuple(limits), dict[Ref, Thresholds]()
         self._counting = Counting(self.layouts)
+        self.on_counted: Callable[[Mapping[Ref, Queue]], None] = lambda _queues: None  # told of each picture's counts
+        self._listening: Listening | None = None
 
     # -- looking --------------------------------------------------------------------------------------------------
 
@@ -119,6 +129,9 @@ class Engine(Discovery):
     def snapshot(self, focus: Focus = EVERYTHING) -> Snapshot:
         """Counts of the focused queues, pages and job in one round trip; raises ServerError when there is no answer."""
         refs = self.refs if focus.queues is None else [*focus.queues]
+        if self._listening is not None:
+            self._listening.look(self.layouts[name] for name in dict.fromkeys(ref.layout for ref in refs))
+            self._listening.hand_on()
         groups: dict[object, Sequence[Ask[Any]]] = {
             "queues": self._counting.asks(self.client, refs),
             "pages": [self._page_ask(wish) for wish in focus.pages],
@@ -135,6 +148,7 @@ class Engine(Discovery):
         sent = [ask for asks in groups.values() for ask in asks]
         calls, trips = sum(len(ask.calls) for ask in sent) + again, (1 if sent else 0) + (1 if again else 0)
         counted = dict(zip(refs, queues, strict=True))
+        self.on_counted(counted)
         rates = {ref: self._rates.since_last(ref, queue, began) for ref, queue in counted.items() if not queue.error}
         judged = self._judged(counted, rates, marks)
         if focus.is_thorough:
@@ -149,6 +163,29 @@ class Engine(Discovery):
         (job,) = answers["job"] or (None,)
         more = {name: tuple(answers["asks", name]) for name in focus.asks}
         return Snapshot(taken_ms, tuple(judged[ref] for ref in refs), tuple(answers["pages"]), job, rates, cost, more)
+
+    def listen(self) -> None:
+        """From now on systems that publish what they keep nowhere are listened to, once a queue of one is looked at.
+
+        For whoever looks again and again, and calls `close` at the end.
+        """
+        if self._listening is None:
+            self._listening = Listening(self.client)
+
+    @property
+    def is_listening(self) -> bool:
+        """Whether `overhear` should be called now and then."""
+        return self._listening is not None and self._listening.is_open
+
+    def overhear(self) -> None:
+        """Brings what was heard to the layouts; a snapshot does so, too."""
+        if self._listening is not None:
+            self._listening.hand_on()
+
+    def close(self) -> None:
+        """Listens no more; the client is whose it was."""
+        if self._listening is not None:
+            self._listening.close()
 
     def _judged(
         self, counted: Mapping[Ref, Queue], rates: dict[Ref, Rate], marks: Sequence[tuple[Ref, Mark]]
@@ -241,13 +278,22 @@ class Engine(Discovery):
         The place may change meanwhile: what left is missed, what moved is met once or twice, and every act on it is
         answered per id.
         """
-        offset: int | None = 0
-        while offset is not None:
-            page = self.page(ref, place, offset, chunk, body_bytes)
+        for page in self.walk(ref, place, chunk, body_bytes):
+            yield [job for job in page.jobs if accepts(job)]
+
+    def walk(self, ref: Ref, place: str, chunk: int = 200, body_bytes: int = 0, offset: int = 0) -> Iterator[Page]:
+        """The jobs of a place, page by page, each once; of a shared place those of this queue, met among all others."""
+        following: int | None = offset
+        while following is not None:
+            page = self.step(ref, place, following, chunk, body_bytes)
             if page.error:
                 raise WrongType(page.error)
-            yield [job for job in page.jobs if accepts(job)]
-            offset = page.next
+            yield page
+            following = page.next
+
+    def step(self, ref: Ref, place: str, offset: int, limit: int, body_bytes: int = 0) -> Page:
+        """One step of a walk; see `Layout.scan_ask`."""
+        return self.ask(self.layouts[ref.layout].scan_ask(ref.queue, place, offset, limit, body_bytes))
 
     def ask(self, ask: Ask[T]) -> T:
         """Sends one ask; a failure of any call is raised."""
@@ -284,7 +330,9 @@ class Engine(Discovery):
         layout = self.layouts[ref.layout]
         self.refuse(name, ref)
         if any(job.is_partial for job in jobs):
-            return self._acts_on_whole(name, ref, jobs, dict(form or {}))
+            return self.acts_on_whole(name, ref, jobs, dict(form or {}))
+        if name == "purge" and not jobs and layout.purges_by_job(str((form or {}).get("place") or "")):
+            return self._purges_by_job(ref, dict(form or {}))
         asks = layout.act_asks(name, ref.queue, jobs, dict(form or {}))
         if self.keeper is not None:
             self.keeper.expect(name, ref, len(jobs))
@@ -315,21 +363,25 @@ class Engine(Discovery):
         if denial := self.denial(name, ref):
             raise Refused(denial)
 
-    def _acts_on_whole(
-        self, name: str, ref: Ref, jobs: Sequence[Job], form: Mapping[str, object]
+    def acts_on_whole(
+        self, name: str, ref: Ref, jobs: Sequence[Job], form: Mapping[str, object], script: str = ""
     ) -> Iterator[list[Outcome]]:
-        """Fetches members that are too long for a page, one at a time, and acts on each at once."""
-        layout = self.layouts[ref.layout]
+        """Fetches members that are too long for a page, one at a time, and acts on each at once.
+
+        `script` is what does it, where that has another name than what a person asked for.
+        """
+        layout, script = self.layouts[ref.layout], script or name
         short = [job for job in jobs if not job.is_partial]
         if short:
-            yield from self.send(name, ref, layout.act_asks(name, ref.queue, short, form))
+            yield from self.send(name, ref, layout.act_asks(script, ref.queue, short, form))
         for job in jobs:
             if job.is_partial:
                 whole = self.ask(layout.job_ask(ref.queue, job.id, -1))
                 if whole is None or whole.is_partial or whole.place != job.place:
                     yield [Outcome(name, job.id, "gone", "it is not there any more")]
                 else:
-                    yield from self.send(name, ref, layout.act_asks(name, ref.queue, [replace(whole, id=job.id)], form))
+                    asks = layout.act_asks(script, ref.queue, [replace(whole, id=job.id)], form)
+                    yield from self.send(name, ref, asks)
 
     def acts_on_place(
         self, name: str, ref: Ref, place: str, form: Mapping[str, object] | None = None
@@ -341,36 +393,87 @@ class Engine(Discovery):
             yield from self._acts_on_those_who_stay(name, ref, place, form)
             return
         page = self.page(ref, place, 0, CHUNK)
-        total, seen, offset = page.total if page.of is None else page.of, 0, 0
+        total = page.in_all
         if self.keeper is not None:
             self.keeper.expect(name, ref, total)
+        if self.layouts[ref.layout].is_shared(place):
+            yield from self._acts_among_others(name, ref, place, form)
+            return
+        seen, offset = 0, 0
         while page.jobs and seen < total:
             jobs = page.jobs[: total - seen]
             outcomes = self.act(name, ref, jobs, form)
             seen += len(jobs)
             offset += sum(not outcome.moved for outcome in outcomes)
             yield outcomes
-            if any(outcome.word in ("unknown", "not sent", "error") for outcome in outcomes):
+            if any(outcome.is_lost for outcome in outcomes):
                 return
             page = self.page(ref, place, offset, CHUNK)
+
+    def _acts_among_others(
+        self, name: str, ref: Ref, place: str, form: Mapping[str, object] | None
+    ) -> Iterator[list[Outcome]]:
+        """On the jobs of this queue in a shared place: one walk, whose rank goes back by as many as left the place."""
+        page = self.step(ref, place, 0, CHUNK)
+        left = page.total
+        while True:
+            if page.error:
+                raise WrongType(page.error)
+            outcomes = self.act(name, ref, page.jobs, form) if page.jobs else []
+            yield outcomes
+            left -= page.passed
+            is_lost = any(outcome.is_lost for outcome in outcomes)
+            if page.next is None or is_lost or left <= 0:
+                return
+            page = self.step(ref, place, page.next - sum(bool(outcome.moved) for outcome in outcomes), CHUNK)
+
+    def _purges_by_job(self, ref: Ref, form: Mapping[str, object]) -> Iterator[list[Outcome]]:
+        """A purge that deletes the jobs of this queue, and answers as the script does for each part of them.
+
+        At most `limit` of the form; `left` is 1 where that ended it.
+        """
+        layout, wanted = self.layouts[ref.layout], str(form.get("place") or "")
+        limit = form.get("limit")
+        most, moved, returns = limit if isinstance(limit, int) else None, 0, layout.script("purge").returns
+        places = [wanted] if wanted else [place.name for place in layout.places if layout.can("delete", place.name)]
+        if self.keeper is not None:
+            pages = [self.page(ref, place, 0, 1) for place in places]
+            self.keeper.expect("purge", ref, sum(page.in_all for page in pages))
+        given = layout.fitting("delete", {key: value for key, value in form.items() if key == "force"})
+        for place in places:
+            offset: int | None = 0
+            while offset is not None and (most is None or moved < most):
+                page = self.step(ref, place, offset, CHUNK if most is None else min(CHUNK, most - moved))
+                if page.error:
+                    raise WrongType(page.error)
+                chunks = self.acts_on_whole("purge", ref, page.jobs, given, "delete")
+                outcomes = [one for chunk in chunks for one in chunk]
+                lost = next((one for one in outcomes if one.is_lost), None)
+                if lost is not None:
+                    yield [Outcome("purge", b"", lost.word, lost.text)]
+                    return
+                gone = sum(one.moved for one in outcomes)
+                moved, offset = moved + gone, None if page.next is None else page.next - gone
+                values = {"moved": gone, "left": int(most is not None and moved >= most)}
+                yield [Outcome("purge", b"", "moved", returns["moved"].text, gone, values)] if gone else []
+        if not moved:
+            yield [Outcome("purge", b"", "empty", returns["empty"].text)]
 
     def _acts_on_those_who_stay(
         self, name: str, ref: Ref, place: str, form: Mapping[str, object] | None
     ) -> Iterator[list[Outcome]]:
         """For a verb that only moves jobs inside the place: all are listed first, since it changes their order."""
         jobs: list[Job] = []
-        page = self.page(ref, place, 0, CHUNK)
-        while page.jobs and len(jobs) < page.total:
+        for page in self.walk(ref, place, CHUNK):
             jobs += page.jobs
             yield []
-            page = self.page(ref, place, len(jobs), CHUNK)
         listed = list({job.id: job for job in jobs}.values())
         if self.keeper is not None:
             self.keeper.expect(name, ref, len(listed))
         for start in range(0, len(listed), CHUNK):
             outcomes = self.act(name, ref, listed[start : start + CHUNK], form)
             yield outcomes
-            if any(outcome.word in ("unknown", "not sent", "error") for outcome in outcomes):
+            if any(outcome.is_lost for outcome in outcomes):
                 return
 
     def announce(self, ref: Ref) -> None:
@@ -391,7 +494,7 @@ class Engine(Discovery):
         """Sends what does a verb, an ask per step, each written down before where there is a keeper."""
         done = 0
         for ask in asks:
-            kept = self.keeper.keep(self, name, ref, ask.jobs) if self.keeper else None
+            kept = self.keeper.keep(self, name, ref, ask.jobs, ask.rows) if self.keeper else None
             before, after = (kept.before, kept.after) if kept else ((), ())
             answers = scripts.run_all(self.client, [*before, *ask.calls, *after])
             first, last = len(before), len(before) + len(ask.calls)

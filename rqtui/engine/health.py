@@ -8,6 +8,7 @@ thresholds say (`config/thresholds.py`); the page for people is `docs/health.md`
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -48,10 +49,12 @@ KINDS = {  # of findings about a queue and about the server; `docs/health.md` li
     "paused": "the queue is paused",
     "wrong-type": "a key holds another type than the system's",
     "undecodable": "what is stored cannot be read",
+    "lost": "a killed process held jobs that Redis does not have any more: this rqtui alone remembers them",
     "eviction": "the server evicts keys when its memory is full",
     "memory": "the server's memory is full, or nearly",
     "no-persistence": "the server keeps nothing on disk",
     "clock-skew": "the clocks of the server and of this machine differ",
+    "unusable-system": "a package brings a system that cannot be used",
     "node-away": "a node of the Cluster does not answer",
 }
 
@@ -82,8 +85,13 @@ def judged(
             return queue
         text = f"ok · {FAILURES} unknown" if FAILURES in unknown else "ok"
         return replace(queue, findings=(), unknown=unknown, verdict=Verdict("ok", text))
-    found.sort(key=lambda one: (-_RANK[one.severity], -one.jobs))  # of equals the fault before what comes of it
+    found.sort(key=_order)
     return replace(queue, findings=tuple(found), unknown=unknown, verdict=_verdict(found))
+
+
+def _order(found: Finding) -> tuple[float, ...]:
+    """The worst first; of equals what can be mended for the shortest time, then the fault before what comes of it."""
+    return -_RANK[found.severity], math.inf if found.until_ms is None else found.until_ms, -found.jobs
 
 
 def _verdict(found: Sequence[Finding]) -> Verdict:
@@ -91,7 +99,7 @@ def _verdict(found: Sequence[Finding]) -> Verdict:
     worst, more = found[0], len(found) - 1
     behind = f" · {more} more" if more else f", {worst.detail}" if worst.detail else ""
     helps = f": {worst.remedy}" if worst.remedy else f" · {worst.key}" if worst.key else ""
-    return Verdict(worst.severity, f"{worst.text}{behind}{helps}", worst.kind)
+    return Verdict(worst.severity, f"{worst.text}{behind}{helps}", worst.kind, worst.until_ms)
 
 
 def severity(findings: Sequence[Finding]) -> str:
@@ -100,12 +108,13 @@ def severity(findings: Sequence[Finding]) -> str:
 
 
 def sentence(finding: Finding, now_ms: int) -> str:
-    """A finding where there is room: `51 % of attempts fail since 04:12, mostly CardDeclined`."""
-    from rqtui.text.formats import since  # late: most queues are well
+    """A finding where there is room: `51 % of attempts fail since 04:12, mostly CardDeclined`, `…, 41s left`."""
+    from rqtui.text.formats import left, since  # late: most queues are well
 
     is_dated = finding.since_ms is not None and finding.kind in DATED
     began = f" since {since(finding.since_ms or 0, now_ms)}" if is_dated else ""
-    return f"{finding.text}{began}{f', {finding.detail}' if finding.detail else ''}"
+    ends = f", {left(finding.until_ms, now_ms)}" if finding.until_ms is not None else ""
+    return f"{finding.text}{began}{ends}{f', {finding.detail}' if finding.detail else ''}"
 
 
 # -- what cannot be known ----------------------------------------------------------------------------------------------
@@ -117,7 +126,7 @@ def _unknown(queue: Queue) -> tuple[str, ...]:
     """What its system keeps nothing of, by what was counted: no counter, no place, no list, no age."""
     if not queue.counts:
         return ()
-    places = {count.state: count.count for count in queue.counts}
+    places = {count.state for count in queue.counts if count.is_known}
     missing = []
     if State.DEAD not in places and "failed" not in queue.counters:
         missing.append(FAILURES)
@@ -163,22 +172,25 @@ def _fails(queue: Queue, rate: Rate, limits: Thresholds, known: Known) -> Findin
 
 def _dead(queue: Queue, _rate: Rate, limits: Thresholds, known: Known) -> Finding | None:
     """One finding about the dead: that they are near the most the queue keeps, many, or most of its jobs."""
-    dead = queue.count_in(State.DEAD)
+    dead = queue.count_failed()
     if not dead:
         return None
-    all = sum(count.count for count in queue.counts)
+    total = sum(count.count for count in queue.counts)
     cap = queue.counters.get("dead_max", 0)
     near = "warning" if cap and dead >= NEAR_CAP * cap else ""
     many = limits.dead.severity(dead)
-    share = limits.dead_share.severity(100 * dead / all) if dead >= LEAST_DEAD else ""
+    share = limits.dead_share.severity(100 * dead / total) if dead >= LEAST_DEAD else ""
     worst = max(near, many, share, key=lambda each: _RANK.get(each, 0))
     if not worst:
         return None
-    told = f"{_number(dead)} of {_counted(all, 'job')} are dead" if share else f"{_number(dead)} dead"
+    exact = queue.is_exact(State.DEAD)
+    number = _number(dead, exact)
+    jobs = _counted(total, "job", all(count.exact for count in queue.counts))
+    told = f"{number} of {jobs} are dead" if share else f"{number} dead"
     kind, text, remedy = "dead-many" if many else "dead-share", told, ""
     if near:
         kind, remedy = "dead-near-cap", "e groups them, R requeues them"
-        text = f"{_number(dead)} dead of at most {_number(cap)}: the oldest will be forgotten"
+        text = f"{number} dead of at most {_number(cap)}: the oldest will be forgotten"
     return _explained(Finding(kind, worst, queue.name, text, remedy, key="e", jobs=dead), known.deaths)
 
 
@@ -219,7 +231,7 @@ def _not_dispatched(queue: Queue, rate: Rate, limits: Thresholds, _known: Known)
     if not severity:
         return None
     due_ms: int | None = queue.counted_ms - late
-    due = _number(queue.overdue)
+    due = _number(queue.overdue, queue.is_exact(State.SCHEDULED))
     if rate.due_since_ms is not None:
         text = f"{due} due, nobody dispatches for {_age(late)}"
     elif is_plausible(queue.counted_ms - late, queue.counted_ms):
@@ -398,16 +410,16 @@ def findings_of(info: ServerInfo) -> list[Finding]:
     return found
 
 
-def _counted(number: int, noun: str) -> str:
+def _counted(number: int, noun: str, exact: bool = True) -> str:
     from rqtui.text.formats import numbered  # late: most queues are well
 
-    return numbered(number, noun)
+    return numbered(number, noun, exact=exact)
 
 
-def _number(number: int) -> str:
+def _number(number: int, exact: bool = True) -> str:
     from rqtui.text.formats import count
 
-    return count(number, width=11)
+    return count(number, exact, 11)
 
 
 def _verb(workers: int) -> str:

@@ -20,7 +20,7 @@ from rqtui.engine.rates import WINDOW_MS, Mark
 from rqtui.engine.urgency import weight
 from rqtui.errors import RqtuiError, reason
 from rqtui.layout.layout import Answers, Ask, Layout, apart
-from rqtui.model import Cause, Finding, Job, Page, Queue, Ref, State
+from rqtui.model import Cause, Finding, Job, Page, Place, Queue, Ref, State
 from rqtui.text.causes import short_cause
 
 log = logging.getLogger("rqtui.engine")
@@ -30,6 +30,7 @@ T = TypeVar("T")
 INSPECT_S = 10.0  # between two looks for a system's own faults in one queue
 INSPECTIONS = 20  # of one kind per tick
 LEAST_READY = 60  # ready jobs from which on it matters whether they become more
+LATEST = 1000  # jobs of all queues in a shared place, among which a queue's are looked for
 SAMPLE = 100  # jobs of a place whose errors name the cause: those that failed last
 BLOCKS, BLOCK = 24, 10  # parts of a place of dead jobs, from its beginning to its end, and how many jobs of each
 AT_ONCE = 50  # queues, the heaviest, that are asked why they fail where one looks once
@@ -218,7 +219,11 @@ def _causes_ask(layout: Layout, queue: Queue) -> Ask[tuple[Cause, ...] | None]:
     for place in layout.places:
         number = queue.count(place.name)
         if number and place.failures and place.state in (State.DEAD, State.SCHEDULED):
-            first = max(0, number - SAMPLE) if place.state is State.DEAD else 0
+            if place.is_shared:
+                asks.append(_newest_among_others(layout, queue, place))
+                continue
+            is_last = place.state is State.DEAD and not place.is_heard  # where the newest stand at the end
+            first = max(0, number - SAMPLE) if is_last else 0
             asks.append(layout.page_ask(queue.name, place.name, first, SAMPLE, 0))
 
     def told(jobs: list[Job]) -> tuple[Cause, ...]:
@@ -235,11 +240,20 @@ def _deaths_ask(layout: Layout, queue: Queue) -> Ask[tuple[Cause, ...] | None]:
     asks = []
     for place in layout.places:
         number = queue.count(place.name)
-        if number and place.failures and place.state is State.DEAD:
+        if number and place.failures and place.state is State.DEAD and place.is_shared:
+            asks.append(_newest_among_others(layout, queue, place))
+        elif number and place.failures and place.state is State.DEAD:
             steps = [number * part // BLOCKS for part in range(BLOCKS)] if number > BLOCKS * BLOCK else [0]
             size = BLOCK if len(steps) > 1 else number
             asks += [layout.page_ask(queue.name, place.name, at, size, 0) for at in steps]
     return _of_jobs(asks, causes)
+
+
+def _newest_among_others(layout: Layout, queue: Queue, place: Place) -> Ask[Page]:
+    """Some jobs of a queue in a shared place: of the dead those that died last, of the others those that are next."""
+    of = next((count.of for count in queue.counts if count.place == place.name), None) or 0
+    first = max(0, of - LATEST) if place.state is State.DEAD else 0
+    return layout.scan_ask(queue.name, place.name, first, SAMPLE, 0)
 
 
 def _of_jobs(asks: Sequence[Ask[Page]], told: Callable[[list[Job]], T]) -> Ask[T | None]:

@@ -27,6 +27,7 @@ from rqtui.scripts import script as scripts
 LIMIT = 1000
 SLOW_MS = 4.0  # the limit halves beyond, and grows by half while full batches take half of it: none shall take 5 ms
 UPKEEP = 300  # looks at the heads, in which each queue has its turn all the same
+AT_FIRST = 1000  # queues that are all looked at when nothing is known of them; of more each has its turn
 STEPS = 200  # that are remembered for the screen
 
 log = logging.getLogger("rqtui.engine.loops")
@@ -182,6 +183,13 @@ def mover(
     batch = [limit or 200]
     turns = _Turns(most_idle)
     carried: dict[Ref, dict[str, object]] = {}
+    known: tuple[Sequence[Ref], Sequence[Ref]] = (), ()  # who is served, and of these who can: the same while they are
+
+    def able(served: Sequence[Ref]) -> Sequence[Ref]:
+        nonlocal known
+        if known[0] is not served or heads is None:
+            known = served, [ref for ref in served if layouts[ref.layout].can(verb)]
+        return known[1]
 
     def call(ref: Ref) -> scripts.Call:
         layout = layouts[ref.layout]
@@ -191,7 +199,7 @@ def mover(
     def work() -> Round:
         served = refs()
         look = heads.look(client, verb, served) if heads else None
-        wanted = turns.chosen([ref for ref in served if layouts[ref.layout].can(verb)], urgent(), look)
+        wanted = turns.chosen(able(served), urgent(), look)
         calls, refused = [], []
         for ref in wanted:
             try:
@@ -232,7 +240,8 @@ class _Turns:
         self._at = 0
         self._look: Look | None = None
         self._looks = 0
-        self._heads_s: dict[Ref, float] = {}  # the same of those that looks tell of
+        self._heads_s: dict[Ref, float] = {}  # the same of those that looks tell of; who is not there is not due
+        self._others: tuple[Sequence[Ref], Look | None, Sequence[Ref]] = (), None, ()  # of whom looks do not tell
 
     def chosen(self, refs: Sequence[Ref], urgent: Collection[Ref], look: Look | None) -> list[Ref]:
         """All of them while they are few; of those whose heads were looked at, those that are due."""
@@ -243,13 +252,22 @@ class _Turns:
         turn: Sequence[Ref] = ()
         if look is not told:
             self._heads_s = {**look.due_s}
-            known = [*self._heads_s]
-            turn = known[self._looks % UPKEEP :: UPKEEP] if self._looks else known
+        if look is not told and not look.is_picture:
+            every = [*look.refs]
+            is_new = not self._looks and len(every) <= AT_FIRST
+            turn = every if is_new else every[self._looks % UPKEEP :: UPKEEP]
             self._looks += 1
         now_s = time.monotonic()
-        due = [ref for ref, due_s in self._heads_s.items() if due_s <= now_s or ref in urgent]
-        others = [ref for ref in refs if ref not in self._heads_s]
-        return list(dict.fromkeys([*due, *turn, *self._in_turn(others, urgent)]))
+        due = [ref for ref, due_s in self._heads_s.items() if due_s <= now_s]
+        urgent_here = [ref for ref in urgent if ref in look.refs]
+        return list(dict.fromkeys([*due, *urgent_here, *turn, *self._in_turn(self._beside(refs, look), urgent)]))
+
+    def _beside(self, refs: Sequence[Ref], look: Look) -> Sequence[Ref]:
+        of, told, others = self._others
+        if of is not refs or told is None or told.refs is not look.refs:
+            others = [ref for ref in refs if ref not in look.refs]
+        self._others = refs, look, others
+        return others
 
     def _in_turn(self, refs: Sequence[Ref], urgent: Collection[Ref]) -> list[Ref]:
         if self._most_idle is None or len(refs) <= self._most_idle:
@@ -269,9 +287,10 @@ class _Turns:
             is_known = step.next_ms is not None and step.next_ms >= 0
             unknown_s = LOOK_S if step.moved else math.inf
             due_s = now_s + ((step.next_ms or 0) / 1000 if is_known else unknown_s)
-            for known in (self._due_s, self._heads_s):
-                if step.ref in known:
-                    known[step.ref] = due_s
+            if step.ref in self._due_s:
+                self._due_s[step.ref] = due_s
+            if self._look and step.ref in self._look.refs:
+                self._heads_s[step.ref] = due_s
 
     def wait_s(self) -> float:
         """Until the next queue is due, or the heads are looked at again."""

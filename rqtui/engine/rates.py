@@ -8,8 +8,7 @@ score is plausible.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from statistics import median
 from typing import NamedTuple
@@ -40,19 +39,23 @@ class Mark(NamedTuple):
 
 @dataclass(slots=True)
 class _Look:
-    """When a queue was last looked at (seconds by `time.monotonic`), what it was then, and its throughput."""
+    """When a queue was last looked at (seconds by `time.monotonic`), what it was then, and its throughput.
+
+    Lists, the oldest first: there may be ten thousand queues, and an empty deque takes 700 bytes.
+    """
 
     at_s: float
     queue: Queue
     now: Mark
-    marks: deque[Mark]
-    history: deque[float] = field(default_factory=lambda: deque(maxlen=HISTORY))
-    ages: deque[int] = field(default_factory=lambda: deque(maxlen=USUAL))
+    marks: list[Mark]
+    history: list[float] = field(default_factory=list)
+    ages: list[int] = field(default_factory=list)
     aged_ms: int = 0  # when the last age was remembered
     head_ms: int | None = None  # when the oldest due job was due, by its score
     due_since_ms: int | None = None
     seen_ms: int = 0  # the server's clock
     overdue: int = 0
+    owed: list[tuple[int, int]] = field(default_factory=list)  # (when, how many) left and were not heard to end
 
 
 class Rates:
@@ -72,7 +75,7 @@ class Rates:
             is_known = head_ms is not None and is_plausible(head_ms, queue.counted_ms)
             since_ms = head_ms if head_ms is None or is_known else queue.counted_ms
             mark = _next(None, queue)
-            first = _Look(now_s, queue, mark, deque((mark,)), head_ms=head_ms, due_since_ms=since_ms)
+            first = _Look(now_s, queue, mark, [mark], head_ms=head_ms, due_since_ms=since_ms)
             first.seen_ms, first.overdue = queue.counted_ms, queue.overdue
             self._looks[ref] = first
             return NO_RATE
@@ -86,13 +89,14 @@ class Rates:
         out_s = max(0, now.done - before.done) / seconds
         in_s, failed_s = max(0, now.came - before.came) / seconds, max(0, now.failed - before.failed) / seconds
         last.history.append(out_s)
+        del last.history[:-HISTORY]
         return Rate(in_s, out_s, failed_s, tuple(last.history), due_since_ms, lately)
 
     def remember(self, ref: Ref, mark: Mark) -> Lately:
         """Takes note of what had happened until an instant before the first look; what happened lately, with that."""
         last = self._looks[ref]
         if mark.at_ms < last.marks[0].at_ms:
-            last.marks.appendleft(mark)
+            last.marks.insert(0, mark)
         return _lately(last)
 
     def usual_ms(self, ref: Ref) -> int | None:
@@ -112,8 +116,8 @@ def _next(last: _Look | None, queue: Queue) -> Mark:
     if last and counters is last.queue.counters and queue.counts is last.queue.counts:
         return Mark(queue.counted_ms, *before[1:])
     is_told = {"in", "out", "failed", "dead"} <= counters.keys()
-    come, done, dead = _grown(last.queue, queue) if last and not is_told else (0, 0, 0)
-    tells_done = "out" in counters or any(count.state is State.DONE for count in queue.counts)
+    come, done, dead = _grown(last, queue) if last and not is_told else (0, 0, 0)
+    tells_done = "out" in counters or _keeps_done(queue)
     return Mark(
         queue.counted_ms,
         counters.get("in", before.came + come),
@@ -124,20 +128,53 @@ def _next(last: _Look | None, queue: Queue) -> Mark:
     )
 
 
-def _grown(before: Queue, now: Queue) -> tuple[int, int, int]:
+def _grown(last: _Look, now: Queue) -> tuple[int, int, int]:
     """How many came, were done and died at least, by how many jobs stand in the places.
 
-    Where no place holds what is done, jobs that are nowhere any more were done.
+    Where no place tells what is done, jobs that are nowhere any more were done. Where that is heard, a job is nowhere
+    for a while between the last place with a key and the end that is heard: one that ends then did not come now.
     """
+    before = last.queue
 
-    def growth(*states: State) -> int:
-        return sum(now.count_in(state) - before.count_in(state) for state in states)
+    def growth(*states: State, failures: bool = False) -> int:
+        return _stood(now, states, failures) - _stood(before, states, failures)
 
     waiting, dead = growth(*_WAITING), growth(State.DEAD)
-    keeps_done = any(count.state is State.DONE for count in now.counts)
+    keeps_done = _keeps_done(now)
     done = max(0, growth(State.DONE)) if keeps_done else max(0, -waiting - max(0, dead))
-    came = max(0, waiting + max(0, dead) + done) if keeps_done else max(0, waiting + max(0, dead))
-    return came, done, max(0, dead)
+    came = waiting + max(0, dead) + (done if keeps_done else 0)
+    if any(count.heard for count in now.counts) and (keeps_done or came < 0):
+        came = _settled(last.owed, came, now.counted_ms)
+    return max(0, came), done, max(0, growth(State.DEAD, failures=True))
+
+
+def _stood(queue: Queue, states: Collection[State], failures: bool) -> int:
+    """How many jobs stand in the places of some states (`failures`: that failed), each where it was first counted: one
+    that is given to another queue later did not end there then."""
+    return sum(
+        count.count - (count.heard.given if count.heard else 0)
+        for count in queue.counts
+        if count.state in states and (count.failures or not failures)
+    )
+
+
+def _settled(owed: list[tuple[int, int]], came: int, now_ms: int) -> int:
+    """How many came, without those that ended and had left before; negative: so many left, which is remembered."""
+    while owed and owed[0][0] < now_ms - WINDOW_MS:
+        owed.pop(0)
+    if came < 0:
+        owed.append((now_ms, -came))
+    while owed and came > 0:
+        at_ms, number = owed.pop(0)
+        if number > came:
+            owed.insert(0, (at_ms, number - came))
+        came -= min(came, number)
+    return came
+
+
+def _keeps_done(queue: Queue) -> bool:
+    """Whether some place tells what was done; one without a key does once anything was heard there."""
+    return any(count.state is State.DONE and (count.heard is None or count.of) for count in queue.counts)
 
 
 def _remember(last: _Look, queue: Queue) -> None:
@@ -148,10 +185,11 @@ def _remember(last: _Look, queue: Queue) -> None:
             marks.pop()  # of a time at rest, its first mark and its last are enough
         marks.append(now)
     while len(marks) > 1 and marks[1].at_ms <= now.at_ms - WINDOW_MS:
-        marks.popleft()
+        del marks[0]
     if now.at_ms - last.aged_ms >= USUAL_MS:
         last.aged_ms = now.at_ms
         last.ages.append(queue.oldest_ready_ms or 0)
+        del last.ages[:-USUAL]
 
 
 def _lately(last: _Look) -> Lately:

@@ -35,6 +35,7 @@ DISCOVER_S = 30.0
 RESTING = 5  # times as long between two pictures while nobody can see them
 PINGS = 3  # of which the quickest counts; one is enough on a link on which it takes longer than FAR_MS
 FAR_MS = 20.0
+HAND_ON_S = 1.0  # between two looks at what was heard, where somebody listens
 FIRST_S = 0.5  # that the first picture waits for the names of queues; among ten million keys it takes longer
 
 
@@ -123,7 +124,8 @@ class Ticker:
     The engine is made on the thread too: what it imports takes as long as a terminal takes to show a first picture.
 
     `interval_s` is the time between refreshes. It widens by itself when two ticks in a row take more than a tenth of
-    it, by the quicker one of the two, and while it `rests` because nobody looks. `wait_s` is what it came to last.
+    it, by the quicker one of the two and at most to twice what it was: a stall that two ticks met is over within two
+    intervals. It widens, too, while it `rests` because nobody looks. `wait_s` is what it came to last.
     """
 
     def __init__(self, make: Callable[[], Engine], post: Callable[[Message], None], interval_s: float = 2.0) -> None:
@@ -132,6 +134,7 @@ class Ticker:
         self.interval_s = self.wait_s = interval_s
         self.is_resting = False
         self._rtt_ms, self._is_rtt_due = 0.0, False
+        self._usual_s = interval_s  # the time between two pictures that somebody looks at
         self._last_ms = 0.0  # of the last picture: the first, which loads scripts, does not stretch the interval
         self._totals: deque[tuple[float, Cost]] = deque([(0.0, Cost())])  # when (`time.monotonic`), and all until then
         self._focus = Focus()
@@ -221,20 +224,24 @@ class Ticker:
             if self._stop.wait(self.interval_s):
                 return
         self.post(Connected(self.engine))
-        while not self._stop.is_set():
-            self._take_requests()
-            if self._stop.is_set():
-                return
-            try:
-                self._turn()
-            except ServerError as error:
-                self._lose(error)
-            except Exception as error:
-                self._fail(error)
+        try:
+            while not self._stop.is_set():
+                self._take_requests()
+                if self._stop.is_set():
+                    return
+                try:
+                    self._turn()
+                except ServerError as error:
+                    self._lose(error)
+                except Exception as error:
+                    self._fail(error)
+        finally:
+            self.engine.close()
 
     def _is_made(self) -> bool:
         try:
             self.engine = self._make()
+            self.engine.listen()
         except Exception as error:
             self._fail(error)
             return False
@@ -245,6 +252,7 @@ class Ticker:
         while True:
             busy = bool(self._tasks or self._works or self._discovery) and not self._failures
             wait_s = 0.0 if busy else max(0.0, self._due_s - time.monotonic())
+            wait_s = min(wait_s, HAND_ON_S) if self.engine.is_listening else wait_s
             try:
                 request = self._inbox.get(timeout=wait_s) if wait_s else self._inbox.get_nowait()
             except queue.Empty:
@@ -320,6 +328,7 @@ class Ticker:
             self.post(Answered(work.id, error=why))
 
     def _turn(self) -> None:
+        self.engine.overhear()
         if self._tasks:
             self._step_task()
         if self._works:
@@ -333,7 +342,7 @@ class Ticker:
         if now >= self._discover_s and self._discovery is None:
             self._discover_s = now + DISCOVER_S
             self._is_rtt_due = True
-            self._discovery = self.engine.discover(self._is_asked)
+            self._discovery = self.engine.discover(self._is_asked, most=None)
             self._is_asked = False
             if not self.engine.refs:  # the first picture waits for names, but not long; later ones do not
                 self._discovery = _continued(self._discovery, until_s=now + FIRST_S)
@@ -343,7 +352,8 @@ class Ticker:
         cost = replace(snapshot.cost, rtt_ms=self._rtt_ms)
         snapshot = replace(snapshot, cost=cost, spent=self._spent())
         usual_ms, self._last_ms = min(self._last_ms, cost.ms), cost.ms
-        self.wait_s = max(self.interval_s, 10 * usual_ms / 1000) * (RESTING if self.is_resting else 1)
+        self._usual_s = max(self.interval_s, min(10 * usual_ms / 1000, 2 * self._usual_s))
+        self.wait_s = self._usual_s * (RESTING if self.is_resting else 1)
         self._due_s = time.monotonic() + self.wait_s
         self.post(Refreshed(snapshot, focus))
         if self._is_rtt_due:  # after a picture, which it must not delay, and which has made the connection

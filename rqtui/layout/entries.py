@@ -6,10 +6,12 @@ the second of equal ones on a page. Names stand for entries only in this process
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Any, NamedTuple
+
+from rqtui.layout.recent import Recent
 
 HEAD_BYTES = 4096  # longer entries are shown by their beginning, and fetched before a verb acts on them
 TAIL_BYTES = 64
@@ -49,17 +51,14 @@ class Entries:
     """The entries that were named lately, by their names."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[bytes, Entry] = OrderedDict()
+        self._known: Recent[bytes, Entry] = Recent(_REMEMBERED)
 
-    def name(self, entry: Entry, seen: Counter[bytes]) -> bytes:
-        """The name of an entry; `seen` counts the digests of one page, so that equal ones differ."""
-        digest = entry.digest
+    def name(self, entry: Entry, seen: Counter[bytes], called: bytes = b"") -> bytes:
+        """The name of an entry, `called` or its digest; `seen` counts those of one page, so that equal ones differ."""
+        digest = called or entry.digest
         seen[digest] += 1
         id = digest if seen[digest] == 1 else b"%s.%d" % (digest, seen[digest])
-        self._known[id] = Entry(entry.head[:HEAD_BYTES], entry.size, entry.tail)
-        self._known.move_to_end(id)
-        if len(self._known) > _REMEMBERED:
-            self._known.popitem(last=False)
+        self._known.keep(id, Entry(entry.head[:HEAD_BYTES], entry.size, entry.tail))
         return id
 
     def find(self, id: bytes) -> Entry | None:

@@ -11,15 +11,17 @@ import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from rqtui.errors import ScriptError, ServerError
 from rqtui.layout.entries import HEAD_BYTES, Entries, Entry, digest_of
-from rqtui.layout.layout import Answers, Ask, Layout, typed, uncounted
-from rqtui.model import Count, Finding, Job, Page, Queue
+from rqtui.layout.layout import Answers, Ask, Layout, answered, typed, uncounted
+from rqtui.layout.overheard import Overheard
+from rqtui.model import Count, Finding, Job, Page, Place, Queue
 from rqtui.scripts.script import Answer
+from rqtui.text.formats import age
 from rqtui.text.names import to_bytes
 from rqtui.text.sanitise import EMPTY_ID
 
@@ -30,7 +32,8 @@ _FACTS = frozenset({"now_ms", "exact", "oldest_ms", "due_ms", "deadline_ms", "ov
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Words for one kind of finding: `{number}` how many, `{id}` an example, `{key}` the key, `{queue}` the queue.
+    """Words for one kind of finding: `{number}` how many, `{id}` an example, `{key}` the key, `{queue}` the queue,
+    `{seconds:age}` a duration.
 
     In the remedy they are quoted for a shell, and `rqtui reap {queue}` names layout and options, too.
     """
@@ -40,12 +43,28 @@ class Fault:
     remedy: str
 
 
+class Number(int):
+    """A number in the words of a finding: `{number}` as it is, `{seconds:age}` as `14m28`."""
+
+    def __format__(self, spec: str) -> str:
+        return age(self * 1000) if spec == "age" else super().__format__(spec)
+
+
 class Foreign(Layout):
     """A system of somebody else. `faults` are the words for what its `faults.lua` answers, by kind."""
 
+    tally_at_once: ClassVar[int] = 25  # queues per call of `tally`, where it has one
+    page_at_once: ClassVar[int] = 0  # jobs per call of `page`, where each is several reads; 0: as many as are asked for
+
     def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:
         super().__init__(*options, is_asked=is_asked)
-        self.faults = _words(self.scripts.path / "faults.toml")
+        self.faults = words_of(self.scripts.path)
+        self.overheard = Overheard()  # what `overhear` keeps: the jobs of heard places
+
+    @cached_property
+    def _of_places(self) -> frozenset[str]:
+        """Names of values that tell of a shared place; no counters."""
+        return frozenset(f"{place.name}_{what}" for place in self.places for what in ("of", "exact"))
 
     # -- what a subclass says -------------------------------------------------------------------------------------
 
@@ -68,17 +87,68 @@ class Foreign(Layout):
         """What `counts` answers: a number per place, and what else it knows."""
         return Ask((self.call("counts", queue, {}),), lambda answers: self._queue(queue, answers[0]))
 
+    def queues_ask(self, queues: Sequence[str]) -> Ask[list[Queue]] | None:
+        """What `tally` answers, some queues per call: the columns of `counts`, a row per queue. None without it."""
+        script = self.scripts.get("tally")
+        if script is None:
+            return None
+        every = [self.keys(queue) for queue in queues]
+        of_all = {key.name: every[0][key.name] for key in script.keys}
+        names = [key.name for key in script.keys_each]
+        args = {arg.name: self.options[arg.name] for arg in script.args if arg.name in self.options}
+        calls = [
+            script.call(of_all, args, each_keys=[[keys[name] for name in names] for keys in every[at:end]])
+            for at, end in _parts(len(every), self.tally_at_once)
+        ]
+
+        def read(answers: Answers) -> list[Queue]:
+            told = [
+                Answer("counted", values={**answer.values, **row})
+                for answer in map(answered, answers)
+                for row in rows_by_name(answer)
+            ]
+            return [self._queue(queue, answer) for queue, answer in zip(queues, told, strict=True)]
+
+        return Ask(tuple(calls), read)
+
     def page_ask(self, queue: str, place: str, offset: int, limit: int, body_bytes: int) -> Ask[Page]:
-        """What `page` answers, in the order of the place; offset -1 is the last page."""
-        place = self.place(place).name
+        """What `page` answers, in the order of the place; offset -1 is the last page.
+
+        A long page is several calls in one round trip, where the system says so.
+        """
+        place, size = self.place(place).name, self.page_at_once
+        if self.is_heard(place):
+            return Ask((), lambda _answers: self._heard_page(queue, place, offset, limit))
+        if offset < 0 or not size or limit <= size:
+            return self._part_ask(queue, place, offset, limit, body_bytes)
+        asks = [self._part_ask(queue, place, offset + at, end - at, body_bytes) for at, end in _parts(limit, size)]
+
+        def read(answers: Answers) -> Page:
+            pages = [ask.read([answer]) for ask, answer in zip(asks, answers, strict=True)]
+            jobs = tuple(job for page in pages for job in page.jobs)
+            following = offset + len(jobs)
+            return replace(pages[0], jobs=jobs, next=following if jobs and following < pages[0].total else None)
+
+        return Ask(tuple(call for ask in asks for call in ask.calls), read)
+
+    def _part_ask(self, queue: str, place: str, offset: int, limit: int, body_bytes: int) -> Ask[Page]:
         args = {"place": place, "offset": offset, "limit": limit, "body_bytes": body_bytes}
         call = self.call("page", queue, args)
         return Ask((call,), lambda answers: self._page(queue, place, offset, limit, answers[0]))
 
+    def scan_ask(self, queue: str, place: str, offset: int, limit: int, body_bytes: int) -> Ask[Page]:
+        """Of a shared place what `scan` answers; of any other a page."""
+        place = self.place(place).name
+        if "scan" not in self.scripts or not self.is_shared(place):
+            return self.page_ask(queue, place, offset, limit, body_bytes)
+        args = {"place": place, "offset": offset, "limit": limit, "body_bytes": body_bytes}
+        call = self.call("scan", queue, args)
+        return Ask((call,), lambda answers: self._scanned(queue, place, offset, answers[0]))
+
     def job_ask(self, queue: str, id: bytes, body_bytes: int) -> Ask[Job | None]:
-        """What `show` answers."""
+        """What `show` answers; else what was heard of the job."""
         call = self.call("show", queue, {"id": id, "body_bytes": body_bytes})
-        return Ask((call,), lambda answers: self._shown(queue, answers[0]))
+        return Ask((call,), lambda answers: self._shown(queue, answers[0]) or self.overheard.job(queue, id))
 
     def inspect_ask(self, queue: str) -> Ask[tuple[Finding, ...]] | None:
         """What `faults` answers, in words."""
@@ -93,7 +163,9 @@ class Foreign(Layout):
             raise answer
         v: Mapping[str, Any] = answer.values
         now = v["now_ms"]
+        self.hear(now)
         exact = bool(v.get("exact", True))
+        has_shared = any(place.is_shared for place in self.places)
 
         def at(name: str) -> int | None:
             value = v.get(name)
@@ -103,7 +175,19 @@ class Foreign(Layout):
         return Queue(
             queue,
             self.name,
-            counts=tuple(Count(place.name, place.state, v[place.name], exact) for place in self.places),
+            counts=tuple(
+                self._heard_count(queue, place)
+                if place.is_heard
+                else Count(
+                    place.name,
+                    place.state,
+                    v[place.name],
+                    bool(v.get(f"{place.name}_exact", exact or (has_shared and not place.is_shared))),
+                    v.get(f"{place.name}_of"),
+                    place.failures,
+                )
+                for place in self.places
+            ),
             counted_ms=now,
             paused=bool(v.get("paused")),
             workers=at("workers"),
@@ -112,7 +196,34 @@ class Foreign(Layout):
             next_expiry_ms=None if deadline is None else deadline - now,
             overdue=v.get("overdue", 0),
             expired=v.get("expired", 0),
-            counters={**self.counters(v), **{name: v[name] for name in v.keys() - _FACTS if isinstance(v[name], int)}},
+            counters={
+                **self.counters(v),
+                **{name: v[name] for name in v.keys() - _FACTS - self._of_places if isinstance(v[name], int)},
+            },
+        )
+
+    def _heard_count(self, queue: str, place: Place) -> Count:
+        counted, hearing = self.overheard.count(queue, place.name), self.hearing
+        of = counted.of_all if hearing.since_ms is not None else None
+        hearing = hearing._replace(given=self.overheard.given(queue, place.name))
+        return Count(place.name, place.state, counted.of_queue, hearing.is_whole, of, place.failures, hearing)
+
+    def _heard_page(self, queue: str, place: str, offset: int, limit: int) -> Page:
+        """What is remembered of it, the newest first."""
+        number = self.overheard.count(queue, place).of_queue
+        total, first, jobs = self.overheard.page(queue, place, offset, limit)
+        following = first + len(jobs)
+        return Page(
+            queue,
+            self.name,
+            place,
+            jobs,
+            total,
+            self.hearing.is_whole,
+            first,
+            following if jobs and following < total else None,
+            of=number if number > total else None,
+            heard=self.hearing,
         )
 
     def _page(self, queue: str, place: str, offset: int, limit: int, answer: Answer | Exception) -> Page:
@@ -121,6 +232,7 @@ class Foreign(Layout):
         if isinstance(answer, Exception):
             raise answer
         v: Mapping[str, Any] = answer.values
+        self.hear(v["now_ms"])
         jobs = self.decode_rows(queue, place, rows_by_name(answer), v["now_ms"])
         first = offset if offset >= 0 else max(0, v["total"] - limit)
         following = first + len(jobs)
@@ -136,6 +248,10 @@ class Foreign(Layout):
             of=v.get("of"),
         )
 
+    def _scanned(self, queue: str, place: str, offset: int, answer: Answer | Exception) -> Page:
+        page = self._page(queue, place, offset, 0, answer)
+        return page if page.error or isinstance(answer, Exception) else replace(page, next=answer.values["next"])
+
     def decode_rows(self, queue: str, place: str, rows: Sequence[Mapping[str, Any]], now_ms: int) -> list[Job]:
         """The jobs of a page; equal ids get numbers, since an id tells two rows apart."""
         seen: Counter[bytes] = Counter()
@@ -147,13 +263,14 @@ class Foreign(Layout):
         return jobs
 
     def _shown(self, queue: str, answer: Answer | Exception) -> Job | None:
-        if isinstance(answer, Exception):
-            raise answer
+        answer = answered(answer)
         if answer.word != self.scripts["show"].done_word:
             return None
+        self.hear(answer.values["now_ms"])
         return self.decode(queue, answer.values["place"], answer.values, answer.values["now_ms"])
 
     def _findings(self, queue: str, answer: Answer | Exception) -> tuple[Finding, ...]:
+        """Where a kind has several remedies, which of them fits stands behind a colon."""
         if isinstance(answer, ServerError):
             return uncounted(queue, self.name, answer).findings  # the key that the counts do not look at, or they too
         if isinstance(answer, Exception):
@@ -162,14 +279,15 @@ class Foreign(Layout):
         for row in rows_by_name(answer):
             fault = self.faults[row["kind"]]
             id: bytes = row["id"]
-            words = {**row, "id": id[:60].decode("utf-8", "backslashreplace") or EMPTY_ID, "queue": queue}
+            numbers = {name: Number(value) for name, value in row.items() if isinstance(value, int)}
+            words = {**row, **numbers, "id": id[:60].decode("utf-8", "backslashreplace") or EMPTY_ID, "queue": queue}
             # A remedy is pasted into a shell, and an id may hold anything.
             quoted = {name: typed(value) if isinstance(value, str | bytes) else value for name, value in row.items()}
             quoted |= {"id": typed(id) if len(id) <= _TYPED_BYTES else "ID", "queue": self.words(queue)}
             remedy = fault.remedy.replace(f"{self.name}:{{queue}}", "{queue}")
             found.append(
                 Finding(
-                    row["kind"].replace("_", "-"),
+                    row["kind"].partition(":")[0].replace("_", "-"),
                     fault.severity,
                     queue,
                     fault.text.format(**words),
@@ -177,6 +295,8 @@ class Foreign(Layout):
                     (row["key"],) if row["key"] else (),
                     (id,) if id else (),
                     jobs=row.get("number", 0),
+                    since_ms=row.get("since_ms"),
+                    until_ms=row.get("until_ms"),
                 )
             )
         return tuple(found)
@@ -261,9 +381,15 @@ def rows_by_name(answer: Answer) -> list[dict[str, Any]]:
     return [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
 
 
+def _parts(number: int, size: int) -> list[tuple[int, int]]:
+    """`number` things in parts of at most `size`: where each begins and ends."""
+    return [(at, min(at + size, number)) for at in range(0, number, size)]
+
+
 @cache
-def _words(path: Path) -> Mapping[str, Fault]:
-    """The findings of a system in words; none where there is no such file. Raises ScriptError for a broken one."""
+def words_of(folder: Path) -> Mapping[str, Fault]:
+    """The findings of a system in words, by its `faults.toml`, if there is one. Raises ScriptError for a broken one."""
+    path = folder / "faults.toml"
     if not path.is_file():
         return {}
     try:

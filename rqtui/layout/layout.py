@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import logging
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 from rqtui.errors import RqtuiError, ServerError, Unknown, Unreachable, UsageError, WrongType, reason
 from rqtui.ids import new_id
-from rqtui.model import Finding, Job, Outcome, Page, Place, Queue, Schedule, State, Worker
+from rqtui.model import UNHEARD, Figures, Finding, Hearing, Job, Outcome, Page, Place, Queue, Schedule, State, Worker
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Answer, Call, Script
 from rqtui.text.names import to_bytes
@@ -32,11 +34,12 @@ CHUNK = 500  # ids per script call: the server is never busy for more than a few
 
 @dataclass(frozen=True, slots=True)
 class Ask(Generic[T_co]):
-    """Calls to send, and what their answers mean."""
+    """Calls to send, and what their answers mean; what is read may make them others for the next time."""
 
-    calls: tuple[Call, ...]
+    calls: Sequence[Call]
     read: Callable[[Answers], T_co]
     jobs: tuple[Job, ...] = ()  # the jobs that were asked about, in the order of the outcomes
+    rows: tuple[Mapping[str, object], ...] = ()  # what the script is told of each, where it is one call
     may_fail: bool = False  # when it and all others do, that is not taken for a server that tells nothing
 
 
@@ -51,16 +54,21 @@ class Layout:
     places: ClassVar[tuple[Place, ...]]
     defaults: ClassVar[Mapping[str, str]] = {}
     queue_option: ClassVar[str] = ""  # the option that names the queue, where one does
-    patterns: ClassVar[tuple[str, ...]] = ()  # Lua patterns of keys that tell of a queue, for the walk over all keys
+    patterns: tuple[str, ...] = ()  # Lua patterns of keys that tell of a queue, for the walk over all keys
+    commands: ClassVar[tuple[str, ...]] = ()  # that it sends beside its scripts (`script.command`): `CLIENT LIST`
     learns_by_walk: ClassVar[bool] = False  # the walk tells it what no key of a queue does: who works on it
     loops_by_default: ClassVar[bool] = False  # its dispatcher and reaper may run unasked
     has_json_bodies: ClassVar[bool] = False  # a person who types a body types JSON; else any bytes
     has_client: ClassVar[bool] = False  # `rqtui.client.Queue` puts into its queues, and its workers take from them
     names_key: str = ""  # the key that holds the names of its queues, where there is one
     fits_cluster: bool = False  # all keys of a queue lie in one slot
+    folder: ClassVar[Path | None] = None  # of its scripts, where another package brings it; None: `lua/<name>`
     inspects: ClassVar[frozenset[State]] = frozenset()  # who has no job there needs no look for faults; none: all do
     finds_by_id: ClassVar[bool] = False  # `job_ask` looks a job up directly, however many there are
-    tells: ClassVar[frozenset[str]] = frozenset()  # of name, tried, error, worker: what it knows of a job
+    keeps_ids: ClassVar[bool] = False  # jobs have ids of their own, by which `job_ask` finds those that are near an end
+    tells: ClassVar[frozenset[str]] = (
+        frozenset()
+    )  # of name, tried, error, worker, priority, lease: what it knows of a job
     effects: ClassVar[
         Mapping[str, str]
     ] = {}  # by verb: what it does here, where that is more than the table of verbs says
@@ -68,7 +76,13 @@ class Layout:
         Mapping[str, str]
     ] = {}  # by kind of a finding of any queue: what helps; empty: it says it better
     shares_workers: ClassVar[bool] = False  # one worker may serve several queues, and is counted in each of them
+    together: ClassVar[int] = 50  # queues per `queues_ask`: a millisecond of the server, where one script counts them
     at_once: ClassVar[int] = CHUNK  # jobs per call of a verb, fewer where one costs the server more
+    takes: ClassVar[
+        Mapping[str, tuple[str, ...]]
+    ] = {}  # by a verb whose script moves nothing: its places, where the table of verbs does not tell them
+    lacks: ClassVar[Mapping[str, str]] = {}  # by a verb that a person may look for in vain: why there is none
+    beyond_redis: ClassVar[str] = ""  # where its schedules are, if it keeps none in Redis: "celery beat has a file"
     new_body: ClassVar[str] = "{}"  # what the body of a new job looks like, for a form to begin with
 
     def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:
@@ -79,7 +93,9 @@ class Layout:
                 raise UsageError(f"layout {self.name} has no option {', '.join(unknown)}; its options: {known}.")
         self.specs: tuple[dict[str, str], ...] = tuple({**self.defaults, **spec} for spec in options or ({},))
         self.is_asked = is_asked
-        self.scripts: scripts.Folder = scripts.load(self.name)
+        self.scripts: scripts.Folder = scripts.load(self.folder or self.name)
+        self.hearing: Hearing = UNHEARD  # set by the engine, before it hands on what was heard
+        self._clock = (0, 0.0)  # the server's clock in ms, and this machine's monotonic one, when it was told
 
     @property
     def options(self) -> dict[str, str]:
@@ -92,6 +108,10 @@ class Layout:
             return self.options
         found = next((spec for spec in self.specs if spec[self.queue_option] == queue), None)
         return found or {**self.options, self.queue_option: queue}
+
+    def told(self, queue: str) -> dict[str, str]:
+        """What scripts are told of the options of a queue, where a person types one otherwise than it is."""
+        return self.options_of(queue)
 
     def spec(self, queue: str) -> str:
         """`LAYOUT:key=value,…`, what `--layout` says for this queue; empty where the usual options are enough."""
@@ -141,6 +161,14 @@ class Layout:
         """`limit` jobs of `place` from `offset` on, with at most `body_bytes` of each body."""
         raise NotImplementedError
 
+    def scan_ask(self, queue: str, place: str, offset: int, limit: int, body_bytes: int) -> Ask[Page]:
+        """A step of a walk that meets every job of `place` once, from `offset` on, which the page before called `next`.
+
+        Of a shared place the offsets are ranks among the jobs of all queues: a step looks at a bounded number of them,
+        and finds up to `limit` of the queue's, or none. `next` is the rank behind the last one that it looked at.
+        """
+        return self.page_ask(queue, place, offset, limit, body_bytes)
+
     def job_ask(self, queue: str, id: bytes, body_bytes: int) -> Ask[Job | None]:
         """All about one job; a body longer than `body_bytes` is left out (-1: never)."""
         raise NotImplementedError
@@ -151,6 +179,13 @@ class Layout:
 
     def schedules_ask(self) -> Ask[tuple[Schedule, ...]] | None:
         """What it enqueues again and again, of all its queues; None where Redis holds nothing of that."""
+        return None
+
+    def kinds_ask(self, queue: str) -> Ask[tuple[Figures, ...]] | None:
+        """What it keeps of each kind of job; None where it keeps nothing.
+
+        Figures about all queues (without a `queue`) are asked for once, by any queue's name.
+        """
         return None
 
     def acquaint(self, client: Any, queue: str) -> None:
@@ -173,9 +208,30 @@ class Layout:
         """A bounded look for this system's own faults, a few times a minute; None where it has none."""
         return None
 
+    def hears(self) -> tuple[str, ...]:
+        """Patterns of the channels (as of PSUBSCRIBE) that tell what no key does; () where a system publishes nothing.
+
+        They may depend on the options alone. Somebody listens while a queue of this system is in sight of a screen.
+        """
+        return ()
+
+    def overhear(self, channel: bytes, message: bytes, at_ms: int) -> None:
+        """Takes in a message that came at that instant of the server's clock; never raises for what it cannot read.
+
+        It is called on the thread of the engine, before the counts of a tick. A very long message is cut at its end.
+        """
+
     def row_values(self, queue: str, job: Job) -> Mapping[str, object]:
         """What a job gives to a script's columns beyond `id`, `token`, `place`, `member` and `worker`."""
         return {}
+
+    def rewritten(self, name: str, job: Job, form: Mapping[str, object]) -> bytes:
+        """The bytes that verb `name` puts in the place of `job.member`, where its script has the column `new`.
+
+        The script swaps them only for the bytes that were seen: Lua never encodes a body anew. Raises UsageError for a
+        job that cannot be rewritten; it is left as it is, and the others are not.
+        """
+        raise NotImplementedError
 
     def tail(self, queue: str, script: Script) -> Sequence[Mapping[str, object]]:
         """The rows of a script that is called for the queue as a whole, where it has columns (names of workers …)."""
@@ -189,6 +245,10 @@ class Layout:
         """The columns of `enqueue` for a new job, where a person's body says more than the body; see `encoded`."""
         return {**row, "body": self.encoded(bytes(row["body"]))}  # type: ignore[call-overload]
 
+    def editable(self, job: Job) -> bytes:
+        """The body of a job as a person edits one, for `described` to read."""
+        return job.body or b""
+
     def id_of(self, row: Mapping[str, object]) -> bytes:
         """What a job that was put with these fields is called."""
         id = row.get("id", b"")
@@ -199,6 +259,20 @@ class Layout:
         return typed(queue)
 
     # -- derived --------------------------------------------------------------------------------------------------
+
+    def hear(self, now_ms: int) -> None:
+        """Takes note of the server's clock, which an answer told."""
+        self._clock = (now_ms, time.monotonic())
+
+    def now_ms(self) -> int:
+        """The server's clock as it was last heard, gone on since; this machine's, where nothing was heard yet."""
+        heard_ms, at_s = self._clock
+        return heard_ms + int((time.monotonic() - at_s) * 1000) if heard_ms else time.time_ns() // 1_000_000
+
+    @property
+    def heard_since_ms(self) -> int | None:
+        """The instant since when somebody listens to what this system publishes; None: nobody does."""
+        return self.hearing.since_ms
 
     def place(self, name: str) -> Place:
         """The place of that name; the first of that state where no place is called so."""
@@ -214,12 +288,26 @@ class Layout:
             )
         return found
 
+    def is_shared(self, place: str) -> bool:
+        """Whether a place holds the jobs of all queues; with an empty name, whether any place does."""
+        meant = [self.place(place)] if place else self.places
+        return any(each.is_shared and not each.is_heard for each in meant)
+
+    def is_heard(self, place: str) -> bool:
+        """Whether a place has no key, and holds what was heard."""
+        return self.place(place).is_heard
+
+    def purges_by_job(self, place: str) -> bool:
+        """Whether a purge of a place (empty: of all) deletes job by job: what others have in a shared one stays."""
+        return self.is_shared(place) and self.can("delete", place)
+
     def script(self, name: str) -> Script:
         """The script of a verb."""
         found = self.scripts.get(name)
         if found is None:
             known = ", ".join(sorted(name for name, script in self.scripts.items() if not script.read_only))
-            raise UsageError(f'{self.name} has no verb "{name}"; its verbs: {known}.')
+            why = self.lacks.get(name)
+            raise UsageError(f'{self.name} has no verb "{name}"' + (f": {why}." if why else f"; its verbs: {known}."))
         return found
 
     def can(self, name: str, place: str = "") -> bool:
@@ -228,6 +316,10 @@ class Layout:
         if script is None:
             return False
         row = verb(name)
+        if place and name in self.takes:
+            return place in self.takes[name]
+        if place and self.is_heard(place) and place not in script.sources:
+            return False
         if not place or row.scope != "job":
             return True
         takes = row.takes or tuple(self.place(source).state for source in script.sources)
@@ -270,11 +362,13 @@ class Layout:
             raise UsageError(
                 f"{name} has no field {', '.join(stray)}; its fields: {', '.join(sorted(known | columns))}."
             )
-        keys, options = self.keys(queue), self.options_of(queue)
+        keys, options = self.keys(queue), self.told(queue)
         scalars = {arg.name: args[arg.name] for arg in script.args if arg.name in args}
         for arg in script.args:
             if arg.name not in scalars and arg.name in options:
                 scalars[arg.name] = int(options[arg.name]) if arg.type == "int" else options[arg.name]
+        if "queue" not in scalars and any(arg.name == "queue" for arg in script.args):
+            scalars["queue"] = queue
         rows = rows or self.tail(queue, script)
         tail = [{arg.name: row[arg.name] for arg in script.each if arg.name in row} for row in rows]
         return script.call({key.name: keys[key.name] for key in script.keys}, scalars, tail)
@@ -292,14 +386,41 @@ class Layout:
         A value is looked up in the form, then in the job, then in the layout's options.
         """
         script = self.script(name)
+        if not jobs:
+            self.refuse_what_was_heard(name, {str(form.get("place") or "")})
         if isinstance(body := form.get("body"), bytes | str):
             form = self.described(queue, {**form, "body": to_bytes(body)})
         if not jobs:
             rows = [form] if script.per_row or any(column.name in form for column in script.each) else []
             call = self.call(name, queue, form, rows)
             return [Ask((call,), lambda answers: _read_whole(script, form, answers[0]))]
+        refused = [
+            (job, Outcome(name, job.id, "refused", why)) for job in jobs if (why := self._heard_why(name, job.place))
+        ]
+        jobs = [job for job in jobs if not self._heard_why(name, job.place)]
+        new: dict[int, bytes] = {}  # by `id()` of a job: two in a list may have the same name
+        if any(column.name == "new" for column in script.each):
+            for job in jobs:
+                try:
+                    new[id(job)] = b"" if job.is_partial else self.rewritten(name, job, form)
+                except UsageError as error:  # of this job alone
+                    refused.append((job, Outcome(name, job.id, "refused", str(error))))
+            jobs = [job for job in jobs if id(job) in new]
         chunks = _chunks(jobs, self.at_once, by_place=any(arg.name == "place" for arg in script.args))
-        return [self._chunk_ask(name, queue, chunk, form) for chunk in chunks]
+        asks = [self._chunk_ask(name, queue, chunk, form, new) for chunk in chunks]
+        return [*([_told(refused)] if refused else []), *asks]
+
+    def refuse_what_was_heard(self, name: str, places: Collection[str]) -> None:
+        """Raises UsageError for a verb on places without a key, unless it takes jobs there (`can`)."""
+        for place in self.places:
+            if place.name in places and (why := self._heard_why(name, place.name)):
+                raise UsageError(why)
+
+    def _heard_why(self, name: str, place: str) -> str:
+        """Why a verb takes no job of this place, if that is since the place has no key."""
+        if not any(each.is_heard and each.name == place for each in self.places) or self.can(name, place):
+            return ""
+        return f"{name} takes no job from {place}: what stands there was heard, and Redis holds nothing of it."
 
     def put_ask(self, queue: str, rows: Sequence[Mapping[str, object]]) -> Ask[list[Outcome]]:
         """What puts new jobs, an outcome per row; raises UsageError for a field that this system does not keep."""
@@ -307,7 +428,8 @@ class Layout:
         columns = [column.name for column in script.each]
         stray = sorted({name for row in rows for name in row} - set(columns))
         if stray:
-            raise UsageError(f"{self.name} keeps no {', '.join(stray)}; a job of it has {', '.join(columns)}.")
+            wrong, given = (", ".join(_as_given(names)) for names in (stray, columns))
+            raise UsageError(f"{self.name} keeps no {wrong}; a job of it is given {given}.")
         made = [self.described(queue, row) for row in rows]
         if "id" in columns:
             made = [{"id": new_id(), **row} for row in made]
@@ -321,7 +443,9 @@ class Layout:
 
         return Ask((call,), read)
 
-    def _chunk_ask(self, name: str, queue: str, jobs: Sequence[Job], form: Mapping[str, object]) -> Ask[list[Outcome]]:
+    def _chunk_ask(
+        self, name: str, queue: str, jobs: Sequence[Job], form: Mapping[str, object], new: Mapping[int, bytes]
+    ) -> Ask[list[Outcome]]:
         script = self.script(name)
         rows = [
             {
@@ -331,6 +455,7 @@ class Layout:
                 "worker": job.worker,
                 **self.row_values(queue, job),
                 **form,
+                **({"new": new[id(job)]} if new else {}),
             }
             for job in jobs
         ]
@@ -340,7 +465,7 @@ class Layout:
             args.setdefault("place", jobs[0].place)
         if script.each:
             call = self.call(name, queue, args, rows)
-            return Ask((call,), lambda answers: _read_each(script, jobs, answers[0]), tuple(jobs))
+            return Ask((call,), lambda answers: _read_each(script, jobs, answers[0]), tuple(jobs), tuple(rows))
         calls = tuple(
             self.call(name, queue, {**{k: v for k, v in row.items() if k in scalars}, **args}) for row in rows
         )
@@ -349,6 +474,15 @@ class Layout:
             lambda answers: [_read_one(script, job.id, answer) for job, answer in zip(jobs, answers, strict=True)],
             tuple(jobs),
         )
+
+
+GIVEN = ("id", "body", "name", "delay", "due", "priority", "ttr", "max_attempts", "backoff", "keep")
+
+
+def _as_given(columns: Sequence[str]) -> list[str]:
+    """What a person gives a new job, of these columns of a script; what is none of it stands as it is, if alone."""
+    known = {column.removesuffix("_ms") for column in columns}
+    return [name for name in GIVEN if name in known] or list(columns)
 
 
 def late_place(places: Sequence[Place]) -> Place | None:
@@ -407,9 +541,14 @@ def uncounted(queue: str, layout: str, error: Exception) -> Queue:
     """A queue that could not be counted, and why; a key of another program is named."""
     found: tuple[Finding, ...] = ()
     if isinstance(error, WrongType) and error.key:
-        remedy = "find out whose key it is; RENAME it, or choose another name for the queue"
-        found = (Finding("wrong-type", "critical", queue, str(error), remedy, (error.key,)),)
+        found = (held_by_another(queue, error.key, str(error)),)
     return Queue(queue, layout, workers=None, error=reason(error, log), findings=found)
+
+
+def held_by_another(queue: str, key: str, text: str) -> Finding:
+    """What is wrong with a key of a queue that holds another type than its place."""
+    remedy = "find out whose key it is; RENAME it, or choose another name for the queue"
+    return Finding("wrong-type", "critical", queue, text, remedy, (key,))
 
 
 def typed(word: str | bytes) -> str:
@@ -419,6 +558,13 @@ def typed(word: str | bytes) -> str:
     if text.encode() == raw and safe(text) == text:
         return shlex.quote(text)
     return "$'" + "".join(chr(b) if 32 <= b < 127 and b not in b"'\\" else f"\\x{b:02x}" for b in raw) + "'"
+
+
+def answered(answer: Answer | Exception) -> Answer:
+    """The answer; raises what came instead of one."""
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
 
 
 def heard(answers: Answers, judged: Answers | None = None) -> Answers:
@@ -445,6 +591,11 @@ def _chunks(jobs: Sequence[Job], size: int, by_place: bool) -> Iterator[list[Job
             yield group[start : start + size]
 
 
+def _told(refused: Sequence[tuple[Job, Outcome]]) -> Ask[list[Outcome]]:
+    """The outcomes of jobs that nothing is asked for."""
+    return Ask((), lambda _answers: [outcome for _job, outcome in refused], tuple(job for job, _outcome in refused))
+
+
 def _read_whole(script: Script, form: Mapping[str, object], answer: Answer | Exception) -> list[Outcome]:
     if isinstance(answer, Answer) and answer.each:
         id = form.get("id", form.get("worker", b""))
@@ -467,6 +618,7 @@ def _read_one(script: Script, id: bytes, answer: Answer | Exception) -> Outcome:
         return Outcome(script.name, id, "error", str(answer))
     if isinstance(answer, Exception):
         raise answer
+    id = id or answer.values.get("id") or b""  # of a new job, where the system gave it one
     if answer.word != script.done_word:
         return Outcome(script.name, id, answer.word, answer.text, 0, dict(answer.values))
     counted = answer.values.get("moved")

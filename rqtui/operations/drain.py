@@ -46,9 +46,9 @@ def ways(engine: Engine, source: Ref, target: Ref) -> list[Way]:
     if {"park", "forget"} <= layout.scripts.keys():
         return [Parked(engine, source, target)]
     if not {"reserve", "ack", "release"} <= layout.scripts.keys():
-        if not (layout.finds_by_id and waiting):
+        if not ((layout.finds_by_id or layout.keeps_ids) and waiting):
             raise UsageError(f"jobs of {layout.name} cannot be taken safely: it has neither leases nor the verb park.")
-        return [Deleted(engine, source, place) for place in waiting]
+        return [Deleted(engine, source, waiting)]
     is_fenced = any(column.name == "token" for column in layout.scripts["ack"].each)
     found: list[Way] = [Leased(engine, source) if is_fenced else Consumed(engine, source, target)]
     return [*found, *(Waiting(engine, source, place) for place in waiting if place.state is State.SCHEDULED)]
@@ -87,14 +87,14 @@ class Way:
     def settled(self) -> None:
         """After `settle`."""
 
-    def keeps(self, ids: Sequence[bytes]) -> set[bytes]:
-        """The ids among those of a broken run's copies whose originals are still to be ended; asked after `begin`."""
-        found = self.engine.ask_all([self.layout.job_ask(self.ref.queue, id, 0) for id in ids])
-        return {id for id, job in zip(ids, found, strict=True) if job is not None and job.state is not State.DONE}
+    def fates(self, ids: Sequence[bytes]) -> tuple[set[bytes], set[bytes]]:
+        """What became of the originals of a broken run's copies, by their ids; asked after `begin`.
 
-    def ran(self, ids: Sequence[bytes]) -> set[bytes]:
-        """The ids among them whose originals a worker took before they were ended: their copies must not run."""
-        return set()
+        Those that are still to be ended, and those that a worker took before they were: their copies must not run.
+        """
+        found = self.engine.ask_all([self.layout.job_ask(self.ref.queue, id, 0) for id in ids])
+        there = zip(ids, found, strict=True)
+        return {id for id, job in there if job is not None and job.state is not State.DONE}, set()
 
     def end(self, held: Sequence[Job]) -> None:
         """After the last batch; `held` are the skipped ones."""
@@ -160,27 +160,31 @@ class Waiting(Way):
             offset += len(page.jobs) - (self._left if self._moved else 0)
 
     def settle(self, jobs: Sequence[Job]) -> list[Outcome]:
-        """Deletes them, unless somebody has taken them."""
-        outcomes = self.engine.act("delete", self.ref, jobs, {}) if jobs else []
+        """Deletes them, unless somebody has taken them, or other jobs wait for them."""
+        form = self.layout.fitting("delete", {"sparing": True})
+        outcomes = self.engine.act("delete", self.ref, jobs, form) if jobs else []
         self._left, self._moved = len(jobs), sum(outcome.moved for outcome in outcomes)
         return outcomes
 
 
 class Deleted(Waiting):
-    """The same where nothing is leased: an original that is found was not ended, and one that went on was taken."""
+    """The same in several places, where nothing is leased: an original that is found was not ended."""
 
-    def keeps(self, ids: Sequence[bytes]) -> set[bytes]:
-        """Those that still wait."""
-        return {id for id, is_waiting in self._found(ids) if is_waiting}
+    def __init__(self, engine: Engine, ref: Ref, places: Sequence[Place]) -> None:
+        super().__init__(engine, ref, places[0])
+        self._places = places
 
-    def ran(self, ids: Sequence[bytes]) -> set[bytes]:
-        """Those that are elsewhere now."""
-        return {id for id, is_waiting in self._found(ids) if not is_waiting}
+    def batches(self) -> Iterator[list[Job]]:
+        """One place after the other."""
+        for place in self._places:
+            self.place = place
+            yield from super().batches()
 
-    def _found(self, ids: Sequence[bytes]) -> list[tuple[bytes, bool]]:
+    def fates(self, ids: Sequence[bytes]) -> tuple[set[bytes], set[bytes]]:
+        """Those that still wait, and those that went on."""
         found = self.engine.ask_all([self.layout.job_ask(self.ref.queue, id, 0) for id in ids])
-        pairs = zip(ids, found, strict=True)
-        return [(id, is_open(self.layout.place(job.place))) for id, job in pairs if job is not None]
+        there = {id: is_open(self.layout.place(job.place)) for id, job in zip(ids, found, strict=True) if job}
+        return {id for id in there if there[id]}, {id for id in there if not there[id]}
 
 
 class Numbered(Way):
@@ -246,9 +250,9 @@ class Numbered(Way):
                 raise Refused(f"another migration of {self.ref} has begun; this one ends here.")
             self._client.pexpire(self._lock_key, LOCK_MS)
 
-    def keeps(self, ids: Sequence[bytes]) -> set[bytes]:
-        """All, while the batch of the broken run is there: it goes as a whole."""
-        return set(ids) if self._found else set()
+    def fates(self, ids: Sequence[bytes]) -> tuple[set[bytes], set[bytes]]:
+        """All are to be ended while the batch of the broken run is there: it goes as a whole."""
+        return set(ids) if self._found else set(), set()
 
     def named(self, jobs: Sequence[Job]) -> list[Copy]:
         """Equal bodies in their order."""

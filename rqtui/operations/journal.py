@@ -22,11 +22,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from rqtui.config.state_folder import own_folder
 from rqtui.connection.connect import mask
 from rqtui.durations import LATEST_MS
 from rqtui.text.names import to_bytes, to_text
 
-STATE_VARIABLE = "RQTUI_STATE_DIR"
 FILE = "operations.jsonl"
 REMEMBERED = 500  # operations in memory, and on a screen
 IDS = 1000  # of one operation that are written down; how many there were is told all the same
@@ -332,25 +332,6 @@ def _keep_to_ourselves(number: int, path: Path) -> None:
         raise PermissionError(errno.EPERM, "It is not a file of this user alone", str(path))
     if stat.S_IMODE(found.st_mode) & 0o077:
         os.fchmod(number, 0o600)
-
-
-def own_folder(path: Path) -> None:
-    """Makes a folder that only its owner may enter, or makes it so. Raises OSError where it belongs to others too."""
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    found = path.stat()
-    if found.st_uid != os.geteuid() or found.st_mode & stat.S_ISVTX:
-        raise PermissionError(errno.EPERM, "It is not a folder of this user alone", str(path))
-    if stat.S_IMODE(found.st_mode) & 0o077:
-        path.chmod(0o700)
-
-
-def state_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """Where undo records and the journal live: RQTUI_STATE_DIR, else the platform's folder for a program's state."""
-    if environ.get(STATE_VARIABLE):
-        return Path(environ[STATE_VARIABLE])
-    from platformdirs import user_state_path
-
-    return user_state_path("rqtui", appauthor=False)
 
 
 def who() -> str:

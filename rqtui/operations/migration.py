@@ -264,8 +264,8 @@ class Migration:
         """Lets the copies run whose originals a broken run had ended; yields 0 if there were any."""
         with translated():
             held = self.engine.client.hgetall(self._on_the_way)
-        kept = set().union(*(way.keeps(list(held)) for way in self._ways)) if held else set()
-        ran = set().union(*(way.ran(list(held)) for way in self._ways)) if held else set()
+        fates = [way.fates(list(held)) for way in self._ways] if held else []
+        kept, ran = (set[bytes]().union(*(fate[at] for fate in fates)) for at in (0, 1))
         self._take_back([Copy(id, self._there(id)) for id in held if id in ran])
         ids = [id for id in held if id not in kept]
         asks = [self._goal.job_ask(self.target.queue, id, 0) for id in ids]

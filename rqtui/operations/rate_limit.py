@@ -26,7 +26,6 @@ Chosen = Sequence[tuple[Ref, Sequence[Job]]]
 EVERY_S = 0.25  # between two steps
 _RATE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:/\s*(s|m|h))?", re.ASCII)
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
-_LOST = ("unknown", "not sent", "error")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +79,8 @@ def steps(
     before = _looked(engine, refs)
     jobs = _listed(engine, refs[0], place) if place else ((ref, job) for ref, jobs in chosen for job in jobs)
     total = sum(queue.count(place) for queue in before.values()) if place else sum(len(jobs) for _ref, jobs in chosen)
+    known = [count for queue in before.values() for count in queue.counts if count.place == place]
+    is_estimate = any(not count.exact for count in known)  # of a place that others share: it ends where the walk ends
     if engine.keeper is not None:  # where the whole is too much for one undo, no part of it is kept
         for ref, jobs_of in chosen:
             engine.keeper.expect(verb, ref, total if place else len(jobs_of))
@@ -96,15 +97,17 @@ def steps(
         now_s = clock()
         allowed, last_s = min(max(1.0, brake.per_s), allowed + (now_s - last_s) * brake.per_s), now_s
         room = CHUNK if brake.depth is None else brake.depth - depth
-        due = min(CHUNK, total - done, int(allowed), room)
+        due = min(CHUNK, CHUNK if is_estimate else total - done, int(allowed), room)
         batch = [] if due < 1 else [pair for _n, pair in zip(range(due), jobs, strict=False)]
         outcomes = tuple(_acted(engine, verb, batch, form))
         dead_before = {(ref, job.id): job.state is State.DEAD for ref, job in batch}
         for ref, outcome in outcomes:
             away[ref] += bool(outcome.moved) and dead_before.get((ref, outcome.id), False)
         done, allowed = done + len(batch), allowed - len(batch)
-        lost = next((outcome.text for _ref, outcome in outcomes if outcome.word in _LOST), "")
-        is_over = done >= total or (due > len(batch))
+        lost = next((outcome.text for _ref, outcome in outcomes if outcome.is_lost), "")
+        is_over = (done >= total and not is_estimate) or (due > len(batch))
+        if is_estimate:
+            total = done if is_over else max(total, done + 1)
         yield Step(outcomes, done, total, failures, depth, lost or ("all jobs were asked for" if is_over else ""))
         if lost or is_over:
             return
@@ -120,6 +123,19 @@ def _failures(before: Queue, now: Queue, away: int) -> int:
     if "failed" in before.counters:
         return max(0, now.counters.get("failed", 0) - before.counters["failed"])
     return max(0, now.count_in(State.DEAD) - (before.count_in(State.DEAD) - away))
+
+
+def _listed_among_others(engine: Engine, ref: Ref, place: str) -> Iterator[tuple[Ref, Job]]:
+    """Those of this queue in a shared place. Who leaves lets others move up, behind the walk: it is made again until it
+    meets nothing new."""
+    met: set[bytes] = set()
+    known = -1
+    while len(met) > known:
+        known = len(met)
+        for page in engine.walk(ref, place, CHUNK):
+            fresh = [job for job in page.jobs if job.id not in met]
+            met.update(job.id for job in fresh)
+            yield from ((ref, job) for job in fresh)
 
 
 def _braked(brake: Brake, failures: int, depth: int, done: int, total: int) -> str:
@@ -141,6 +157,9 @@ def _acted(
 
 def _listed(engine: Engine, ref: Ref, place: str) -> Iterator[tuple[Ref, Job]]:
     """The jobs of a place, a page when the one before is used up; those that stayed where they are come once."""
+    if engine.layouts[ref.layout].is_shared(place):
+        yield from _listed_among_others(engine, ref, place)
+        return
     met: set[bytes] = set()
     offset = 0
     while True:

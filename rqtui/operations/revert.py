@@ -15,7 +15,7 @@ from rqtui.errors import ReadOnly, Refused, RqtuiError, Unknown, UsageError
 from rqtui.layout.layout import CHUNK, typed
 from rqtui.model import Outcome, Ref
 from rqtui.operations import undo_files
-from rqtui.operations.undo import ANSWER_BYTES, INVERSE, LOST, inverse, is_exact, looks
+from rqtui.operations.undo import ANSWER_BYTES, INVERSE, inverse, is_exact, looks
 from rqtui.operations.undo_files import Kept, Left, Row
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Answer
@@ -60,7 +60,7 @@ def reverted(engine: Engine, folder: Path, name: str, url: str = "") -> Iterator
         raise Refused(denial)
     is_whole, is_named = True, False
     for outcomes in _steps(engine, ref, was):
-        is_whole = is_whole and not any(outcome.word in LOST for outcome in outcomes)
+        is_whole = is_whole and not any(outcome.is_lost for outcome in outcomes)
         back = [outcome.id for outcome in outcomes if outcome.moved and outcome.id]
         if back:
             undo_files.mark_back(folder, name, back)
@@ -99,7 +99,7 @@ def _steps(engine: Engine, ref: Ref, was: Kept) -> Iterator[list[Outcome]]:
             continue
         outcomes = _outcomes([row.id for row, _left in chunk], answer)
         yield outcomes
-        if outcomes[-1].word in LOST:
+        if outcomes[-1].is_lost:
             return
     if was.missed:
         yield [Outcome("undo", b"", "missed", f"{was.missed} more were changed; they did not fit into the undo")]
@@ -151,7 +151,8 @@ def _untold(engine: Engine, ref: Ref, was: Kept) -> Iterator[list[Outcome]]:
     layout = engine.layouts[ref.layout]
     exact = is_exact(layout)
     ids = list(was.untold)
-    now = {row.id: row for rows in looks(engine, ref, ids, False) for row in rows} if exact else {}
+    told = [{"id": id, "member": was.rows[id].body or was.rows[id].line} for id in ids]
+    now = {row.id: row for rows in looks(engine, ref, told, False) for row in rows} if exact else {}
     outcomes = []
     for id in ids:
         row = was.rows[id]

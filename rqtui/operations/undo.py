@@ -24,6 +24,7 @@ from rqtui.operations.journal import IDS, Journal, Operation, who
 from rqtui.operations.undo_files import Left, Row
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Answer, Call
+from rqtui.text.names import to_bytes
 
 if TYPE_CHECKING:
     from rqtui.engine.engine import Engine
@@ -44,7 +45,6 @@ WHY = {
     "pull": "a pulled job has left the queue",
     "cancel": "its worker is told at once",
 }
-LOST = ("unknown", "not sent", "error")
 
 
 def words(layout: Layout, verb: str, count: int = 0, place: str = "", problem: str = "", by: str = "z") -> str:
@@ -92,7 +92,7 @@ def inverse(layout: Layout, verb: str) -> str:
         return "enqueue" if verb == "delete" and "enqueue" in layout.scripts else ""
     if script.moves and not script.targets:
         return "restore"
-    if any(move.leaves for move in script.moves) or not any(column.name == "id" for column in script.each):
+    if any(move.leaves for move in script.moves) or not {"id", "member"} & {column.name for column in script.each}:
         return ""
     stays = () if script.moves else tuple(place.name for place in layout.places if place.name in script.writes)
     sources, targets = {*script.sources, *stays}, {*script.targets, *stays}
@@ -120,6 +120,7 @@ class Chunk:
     verb: str
     ref: Ref
     rows: Mapping[bytes, Row]
+    told_of: Sequence[Mapping[str, object]] = ()  # how `records` finds each of them
     before: tuple[Call, ...] = ()
     after: tuple[Call, ...] = ()
 
@@ -135,7 +136,7 @@ class Chunk:
         was, now = _rows(ids, before[0]), _rows(ids, after[0])
         if any(one.id in was and one.id in now and was[one.id].is_as(now[one.id]) for one in changed):
             # The server did not know the verb's script, so that it ran after this look: look again.
-            now = self.keeper.look(self.engine, self.ref, ids, is_whole=False)
+            now = self.keeper.look(self.engine, self.ref, self.told_of, is_whole=False)
         corrected = [was[id] for id in ids if id in was and not was[id].is_as(self.rows[id])]
         self.file.left({one.id: self._left(one, was, now) for one in changed if one.id in self.rows}, corrected, ())
 
@@ -240,8 +241,13 @@ class Keeper:
         with self._lock:
             return dict(self._told)
 
-    def keep(self, engine: Engine, verb: str, ref: Ref, jobs: Sequence[Job]) -> Chunk | None:
-        """Reads these jobs and writes them down; None where this verb has no undo here. Raises what went wrong."""
+    def keep(
+        self, engine: Engine, verb: str, ref: Ref, jobs: Sequence[Job], rows_of: Sequence[Mapping[str, object]] = ()
+    ) -> Chunk | None:
+        """Reads these jobs and writes them down; None where this verb has no undo here. Raises what went wrong.
+
+        `rows_of` is what the verb's script will be told of each.
+        """
         layout = engine.layouts[ref.layout]
         with self._lock:
             self._begin(engine, verb, ref, len(jobs))
@@ -256,11 +262,13 @@ class Keeper:
         if file is not _NEW and (file.jobs + len(jobs) > LIMIT or file.bytes > undo_files.OPERATION_BYTES):
             self._written(lambda: file.missed(len(jobs)), undo_files.PROBE_BYTES)
             return None
-        ids, script = list(dict.fromkeys(job.id for job in jobs)), inverse(layout, verb)
+        told: dict[bytes, Mapping[str, object]] = {job.id: {"id": job.id, "member": job.member} for job in jobs}
+        told |= {job.id: {**row, "id": job.id} for job, row in zip(jobs, rows_of, strict=False)}
+        script = inverse(layout, verb)
         if script == "enqueue":
             rows = _whole_entries(engine, ref, jobs)
         else:
-            rows = self.look(engine, ref, ids, is_whole=script == "restore") if ids else {}
+            rows = self.look(engine, ref, list(told.values()), is_whole=script == "restore") if told else {}
         if file is _NEW:
             named = (verb, ref.layout, ref.queue, self.url, self.who, layout.spec(ref.queue))
             file = self._written(lambda: undo_files.File(self.folder, *named), undo_files.PROBE_BYTES)
@@ -268,8 +276,9 @@ class Keeper:
                 self._open[(verb, ref)] = file
         size = max(undo_files.PROBE_BYTES, 2 * sum(row.size for row in rows.values()))
         self._written(lambda: file.rows(list(rows.values())), size)
-        look = (_records(layout, ref, list(rows), is_whole=False),) if rows and script == "revert" else ()
-        return Chunk(self, engine, file, verb, ref, rows, look, look)
+        here = [told[id] for id in rows]
+        look = (_records(layout, ref, here, is_whole=False),) if rows and script == "revert" else ()
+        return Chunk(self, engine, file, verb, ref, rows, here, look, look)
 
     def _written(self, write: Callable[[], T], size: int) -> T:
         """What cannot be written is a problem from now on, until there is room for about `size` bytes."""
@@ -280,16 +289,16 @@ class Keeper:
             self.problem = self.checked() or str(error)
             raise
 
-    def look(self, engine: Engine, ref: Ref, ids: Sequence[bytes], is_whole: bool) -> dict[bytes, Row]:
+    def look(self, engine: Engine, ref: Ref, told: Sequence[Mapping[str, object]], is_whole: bool) -> dict[bytes, Row]:
         """The jobs as they are now, in as many calls as their size takes; those that are not there are left out."""
-        return {row.id: row for rows in looks(engine, ref, ids, is_whole) for row in rows}
+        return {row.id: row for rows in looks(engine, ref, told, is_whole) for row in rows}
 
     def instead(
         self, engine: Engine, verb: str, ref: Ref, form: Mapping[str, object]
     ) -> Iterator[list[Outcome]] | None:
         """A purge of a place that can be undone: by id, so that nothing goes that was not kept. None: as ever."""
         layout, place = engine.layouts[ref.layout], str(form.get("place") or "")
-        if verb != "purge" or not place or not is_exact(layout) or self.problem:
+        if verb != "purge" or not place or not is_exact(layout) or self.problem or layout.purges_by_job(place):
             return None
         if layout.place(place).state is State.RESERVED and not form.get("force"):
             queue = engine.ask(layout.queue_ask(ref.queue))
@@ -307,6 +316,9 @@ class Keeper:
 _NEW: Any = object()  # of an operation that has no file yet
 
 
+_AS_PURGE = {"force": True, "sparing": True}  # of delete, where it asks for them: as the purge of that system goes
+
+
 def _purged(engine: Engine, ref: Ref, place: str, jobs: Sequence[Job], total: int) -> Iterator[list[Outcome]]:
     """Deletes these jobs, and answers as the script of purge does."""
     layout = engine.layouts[ref.layout]
@@ -314,31 +326,41 @@ def _purged(engine: Engine, ref: Ref, place: str, jobs: Sequence[Job], total: in
     if not jobs:
         yield [Outcome("purge", b"", "empty", returns["empty"].text)]
         return
-    asks = layout.act_asks("delete", ref.queue, jobs, {"force": True, "place": place})
-    outcomes = [one for chunk in engine.send("purge", ref, asks) for one in chunk]
-    lost = next((one for one in outcomes if one.word in LOST), None)
+    form = layout.fitting("delete", {**_AS_PURGE, "place": place})
+    outcomes = [one for chunk in engine.acts_on_whole("purge", ref, jobs, form, "delete") for one in chunk]
+    lost = next((one for one in outcomes if one.is_lost), None)
     if lost:
         yield [Outcome("purge", b"", lost.word, lost.text)]
         return
     moved = sum(one.moved for one in outcomes)
+    if not moved and "kept" in returns:
+        yield [Outcome("purge", b"", "kept", returns["kept"].text, 0, {"kept": len(jobs)})]
+        return
     yield [Outcome("purge", b"", "moved", returns["moved"].text, moved, {"moved": moved, "left": total - len(jobs)})]
 
 
-def looks(engine: Engine, ref: Ref, ids: Sequence[bytes], is_whole: bool) -> Iterator[list[Row]]:
-    """The jobs as they are now, a round trip per step; those that are not there are left out."""
-    layout, wanted = engine.layouts[ref.layout], list(ids)
+def looks(engine: Engine, ref: Ref, told: Sequence[Mapping[str, object]], is_whole: bool) -> Iterator[list[Row]]:
+    """The jobs as they are now, a round trip per step; those that are not there are left out.
+
+    `told` is for each what `records` finds it by: its `id`, and where a system has no more of it than its bytes, those.
+    """
+    layout, wanted = engine.layouts[ref.layout], list(told)
     while wanted:
-        asked = wanted[:CHUNK]
+        asked = wanted[: layout.at_once]
         [answer] = heard(scripts.run_all(engine.client, [_records(layout, ref, asked, is_whole)]))
         if isinstance(answer, Exception):
             raise answer
-        yield list(_rows(asked, answer).values())
-        later = [id for id, each in zip(asked, answer.each, strict=True) if each.word == "later"]
-        wanted = later + wanted[CHUNK:]
+        yield list(_rows([_id(row) for row in asked], answer).values())
+        later = [row for row, each in zip(asked, answer.each, strict=True) if each.word == "later"]
+        wanted = later + wanted[len(asked) :]
 
 
-def _records(layout: Layout, ref: Ref, ids: Sequence[bytes], is_whole: bool) -> Call:
-    rows = [{"id": id} for id in ids]
+def _id(row: Mapping[str, object]) -> bytes:
+    id = row["id"]
+    return id if isinstance(id, bytes) else to_bytes(str(id))
+
+
+def _records(layout: Layout, ref: Ref, rows: Sequence[Mapping[str, object]], is_whole: bool) -> Call:
     return layout.call("records", ref.queue, {"whole": is_whole, "most": ANSWER_BYTES}, rows)
 
 

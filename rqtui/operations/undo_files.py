@@ -19,8 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rqtui.config.state_folder import own_folder
 from rqtui.errors import RqtuiError, UsageError
-from rqtui.operations.journal import add, own_folder
+from rqtui.operations.journal import add
 from rqtui.text.names import to_bytes, to_text
 
 FILES = 200

@@ -74,6 +74,10 @@ def rights(
             commands |= commands_of(script)
             keys |= set(_patterns(layout, queue, script))
             channels |= {_escaped(layout.keys(queue)[k.name]) + "*" for k in script.keys if k.type == "channel"}
+        if role != "worker" and (heard := layout.hears()):  # the right to a pattern is that pattern, letter by letter
+            channels |= set(heard)
+            commands |= {"psubscribe", "ping"}
+        commands |= {words.lower().replace(" ", "|") for words in layout.commands}
         if layout.learns_by_walk:  # who works there is told by a walk over all keys alone
             commands |= {"scan"} | commands_of(scripts.load("shared")["walk"])
         keys |= {layout.names_key} - {""}
@@ -112,7 +116,7 @@ def _patterns(layout: Layout, queue: str, script: Script) -> Iterable[str]:
         prefix = f"rqtui:{{{queue}}}:"
         yield _escaped(prefix) + "*" if name.startswith(prefix) else _escaped(name)
     for template in script.derived:
-        known = {"queue": queue, **layout.options_of(queue)}
+        known = {"queue": queue, **layout.told(queue)}
         parts = re.split(r"<([a-z_]+)>", template.split(" ")[0])  # what stands between holes, and their names, in turn
         holes = (_escaped(known[name]) if name in known else "*" for name in parts[1::2])
         yield "".join(_escaped(part) + hole for part, hole in zip_longest(parts[::2], holes, fillvalue=""))

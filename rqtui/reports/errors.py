@@ -35,12 +35,6 @@ def normalise(error: str) -> str:
     return said(error).title
 
 
-def line_of(error: str) -> str:
-    """The line of an error that says what happened, as it is: of a traceback the one behind its last frame."""
-    trace = tracebacks.read(error)
-    return ": ".join(part for part in (trace.kind, trace.said) if part)
-
-
 def is_meant(job: Job) -> bool:
     """Whether a job of these places belongs to a report: it is dead, or it failed and will be tried again."""
     return job.state is State.DEAD or bool(job.error and job.attempts)
@@ -213,7 +207,7 @@ def report(engine: Engine, refs: Sequence[Ref], width: Width = Width.CAUSE) -> I
         for page in survey.pages(engine, part, is_newest=part.state is State.DEAD):
             read = [(job, _said(job)) for job in page.jobs if is_meant(job)]
             if len(pairs) >= HELD:
-                read = [(replace(job, error=line_of(job.error)), what) for job, what in read]
+                read = [(replace(job, error=tracebacks.line_of(job.error)), what) for job, what in read]
             pairs += read
             yield None
         if len(pairs) >= GROWN * shown:
@@ -228,11 +222,9 @@ def _dates(engine: Engine, groups: Sequence[Group]) -> dict[_Id, tuple[int, int]
     examples = [group.example for group in undated]
     asks = [partial(engine.layouts[job.layout].job_ask, job.queue, job.id, 0) for job in examples]
     found = engine.ask_each(asks) if asks else []
-    return {
-        _id(example): (job.history[0].end_ms, job.history[-1].end_ms)
-        for example, job in zip(examples, found, strict=True)
-        if isinstance(job, Job) and job.history
-    }
+    jobs = [(example, job) for example, job in zip(examples, found, strict=True) if isinstance(job, Job)]
+    known = {_id(example): [run.end_ms or run.start_ms for run in job.history] for example, job in jobs}
+    return {id: (min(filter(None, times_ms)), max(times_ms)) for id, times_ms in known.items() if any(times_ms)}
 
 
 # -- all members of a group --------------------------------------------------------------------------------------------
@@ -284,7 +276,6 @@ __all__ = [
     "Part",
     "Width",
     "grouped",
-    "line_of",
     "members",
     "message",
     "normalise",

@@ -12,6 +12,7 @@ import math
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from rqtui.errors import UsageError
 from rqtui.text.names import BASE64, from_base64, to_bytes
 
 if TYPE_CHECKING:
@@ -23,12 +24,23 @@ BODY_BYTES = 64 * 1024  # a longer body is `omitted` unless it was asked for
 
 
 def text(value: str | bytes) -> str:
-    """Text as it is; bytes that are no UTF-8, also those inside a surrogate-escaped text, as base64."""
-    raw = to_bytes(value)
+    """Text as it is; bytes that are no UTF-8, also those inside a surrogate-escaped text, as base64.
+
+    Half a pair of UTF-16, which JSON of others may hold and which stands for no bytes, is U+FFFD.
+    """
+    raw = _raw(value)
     try:
         return raw.decode()
     except UnicodeDecodeError:
         return base64.b64encode(raw).decode("ascii")
+
+
+def _raw(value: str | bytes) -> bytes:
+    try:
+        return to_bytes(value)
+    except UsageError:
+        assert isinstance(value, str)
+        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
 
 
 def queue_fields(name: str) -> dict[str, str]:
@@ -37,10 +49,10 @@ def queue_fields(name: str) -> dict[str, str]:
     return {"queue": shown} if shown == name else {"queue": shown, "queue_encoding": "base64"}
 
 
-def word(name: str) -> str:
-    """A queue's name as a command line takes it, `base64:…` where it is not UTF-8."""
+def word(name: str | bytes) -> str:
+    """A queue's name or an id as a command line takes it, `base64:…` where it is not UTF-8."""
     shown = text(name)
-    return shown if shown == name else BASE64 + shown
+    return shown if to_bytes(shown) == to_bytes(name) else BASE64 + shown
 
 
 def sentence(words: str) -> str:
@@ -87,9 +99,14 @@ def job(found: Job) -> dict[str, Any]:
 
 
 def history(found: Job) -> list[dict[str, Any]]:
-    """The failed attempts of a job, oldest first."""
+    """The failed attempts of a job, oldest first; None where its system keeps no time of one."""
     return [
-        {"start_at_ms": a.start_ms, "end_at_ms": a.end_ms, "worker": text(a.worker) or None, "error": text(a.error)}
+        {
+            "start_at_ms": a.start_ms or None,
+            "end_at_ms": a.end_ms or None,
+            "worker": text(a.worker) or None,
+            "error": text(a.error),
+        }
         for a in found.history
     ]
 
@@ -114,7 +131,7 @@ def facts(found: Sequence[Fact]) -> list[dict[str, Any]]:
 def _value_fields(fact: Fact) -> dict[str, Any]:
     if isinstance(fact.value, int):
         return {"value": fact.value}
-    raw = to_bytes(fact.value)
+    raw = _raw(fact.value)
     if fact.kind == "json":
         with suppress(ValueError, RecursionError, OverflowError):
             return {"value": _from_json(raw)}

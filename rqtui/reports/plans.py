@@ -12,12 +12,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rqtui.engine.engine import Engine
-from rqtui.errors import WrongType
 from rqtui.layout.layout import CHUNK
 from rqtui.model import Job, Ref
 from rqtui.reports import errors
 
 LOOKED_AT = 5_000  # jobs of a place
+PASSED = 100_000  # jobs of all queues in a shared place, among which those are looked for
 SAMPLES = 5
 AGES = ((60_000, "under 1 min"), (3_600_000, "under 1 h"), (86_400_000, "under 1 day"), (604_800_000, "under 1 week"))
 OLDEST, AGELESS = "1 week and more", "of unknown age"
@@ -110,17 +110,19 @@ def of_place(engine: Engine, ref: Ref, place: str, most: int = LOOKED_AT) -> Ite
     """The plan of what stands in a place, from its first `most` jobs, a round trip per step."""
     counts = _Counts(Counter(), Counter(), Counter(), Counter(), [])
     now_ms, began = _now_ms(engine, ref), time.monotonic()
-    offset: int | None = 0
-    while offset is not None and counts.looked < most:
-        page = engine.page(ref, place, offset, min(CHUNK, most - counts.looked))
-        if page.error:
-            raise WrongType(page.error)
-        for job in page.jobs:
+    is_shared, passed = engine.layouts[ref.layout].is_shared(place), 0
+    about = engine.page(ref, place, 0, 1).in_all if is_shared else 0
+    for page in engine.walk(ref, place, CHUNK):
+        for job in page.jobs[: most - counts.looked]:
             counts.add(ref, job, now_ms)
-        total = page.total if page.of is None else page.of
+        passed += page.passed
+        total = page.in_all
+        if is_shared:  # how many are this queue's is known at the end of the walk
+            total = counts.looked if page.next is None else max(about, counts.looked + 1)
         per_job = (time.monotonic() - began) / max(1, counts.looked)
-        offset = page.next if page.jobs else None
         yield counts.plan(total, total * per_job * _WORTH)
+        if counts.looked >= most or passed >= PASSED:
+            return
 
 
 def _now_ms(engine: Engine, ref: Ref) -> int:

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rqtui.durations import LATEST_MS
 from rqtui.model import Ref, State
 from rqtui.operations.journal import Counts, Operation, Sighting, add, clock, document, undo_word
+from rqtui.reports.jobs import word
 from rqtui.text.formats import duration, numbered
-from rqtui.text.names import BASE64, to_bytes
 from rqtui.text.sanitise import EMPTY_ID, safe
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def markdown(
         if each.ids:
             of = f"the first {len(each.ids)} of {each.count}" if each.count > len(each.ids) else str(len(each.ids))
             lines += ["", f"## Ids of {number}: {_plain(each.verb)} {_plain(each.where)}, {of}", ""]
-            lines += [f"* {_plain(_text(id)) or EMPTY_ID}" for id in each.ids]
+            lines += [f"* {_plain(word(id)) or EMPTY_ID}" for id in each.ids]
     return "\n".join([*lines, ""])
 
 
@@ -233,10 +233,10 @@ def as_json(operations: Iterable[Operation], sightings: Iterable[Sighting] | Non
     made = []
     for each in operations:
         fresh = document(each)
-        fresh["ids"] = [_text(id) for id in each.ids]
-        fresh["queue"], fresh["others"] = _text(to_bytes(each.queue)), [_text(to_bytes(name)) for name in each.others]
+        fresh["ids"] = [word(id) for id in each.ids]
+        fresh["queue"], fresh["others"] = word(each.queue), [word(name) for name in each.others]
         for name in ("before", "after"):
-            fresh[name] = {_text(to_bytes(queue)): dict(places) for queue, places in fresh[name].items()}
+            fresh[name] = {word(queue): dict(places) for queue, places in fresh[name].items()}
         fresh["filter"] = fresh.pop("chosen")
         made.append(fresh)
     found = {} if sightings is None else {"findings": [_sighting(one) for one in sightings]}
@@ -244,17 +244,7 @@ def as_json(operations: Iterable[Operation], sightings: Iterable[Sighting] | Non
 
 
 def _sighting(one: Sighting) -> dict[str, Any]:
-    return {**asdict(one), "queue": _text(to_bytes(one.queue))}
-
-
-def _text(id: bytes) -> str:
-    """An id or a name as a command line takes it: base64 where it is no text."""
-    try:
-        return id.decode("utf-8")
-    except UnicodeDecodeError:
-        import base64
-
-        return BASE64 + base64.b64encode(id).decode()
+    return {**asdict(one), "queue": word(one.queue)}
 
 
 def export(

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from rqtui.model import Queue, Snapshot
+from rqtui.reports.shared_places import shared_places
 from rqtui.text.names import to_bytes
 from rqtui.text.sanitise import safe
 
@@ -66,6 +67,8 @@ def families_of(queues: Sequence[Queue], most: int = MOST) -> tuple[Family, ...]
     """The metrics of these queues; those beyond `most` (by name, so that the choice does not change) are summed."""
     known = Family("rqtui_queues", "gauge", "How many queues are known.")
     jobs = Family("rqtui_jobs", "gauge", "Jobs by place and state.")
+    sampled = Family("rqtui_jobs_sampled", "gauge", "Whether a number of rqtui_jobs is an estimate.", is_added=False)
+    shared = Family("rqtui_shared_jobs", "gauge", "Jobs of all queues in a place that they share.")
     oldest = Family("rqtui_oldest_ready_seconds", "gauge", "How long the oldest ready job waits.", is_added=False)
     workers = Family("rqtui_workers", "gauge", "Workers that give signs of life.")
     overdue = Family("rqtui_overdue_jobs", "gauge", "Scheduled jobs that are due, but not ready yet.")
@@ -82,7 +85,11 @@ def families_of(queues: Sequence[Queue], most: int = MOST) -> tuple[Family, ...]
         if queue.error:
             continue
         for count in queue.counts:
+            if not count.is_known:
+                continue
             jobs.add(count.count, **labels, place=count.place, state=count.state.value)
+            if count.of is not None:
+                sampled.add(int(not count.exact), **labels, place=count.place, state=count.state.value)
         oldest.add(None if queue.oldest_ready_ms is None else queue.oldest_ready_ms / 1000, **labels)
         workers.add(queue.workers, **labels)
         overdue.add(queue.overdue, **labels)
@@ -90,7 +97,9 @@ def families_of(queues: Sequence[Queue], most: int = MOST) -> tuple[Family, ...]
         paused.add(int(queue.paused), **labels)
         for event in _FLOWS:
             moved.add(queue.counters.get(event), **labels, event=event)
-    return known, unread, jobs, oldest, workers, overdue, expired, paused, severity, moved
+    for each in shared_places(queues):
+        shared.add(each.jobs, layout=each.layout, place=each.place, state=each.state.value)
+    return known, unread, jobs, sampled, shared, oldest, workers, overdue, expired, paused, severity, moved
 
 
 def _named(queues: Iterable[Queue], most: int) -> Iterator[tuple[Queue, str]]:

@@ -197,8 +197,8 @@ def _slow(reply: Sequence[Any]) -> tuple[Slow, ...]:
 
 def _scripts() -> dict[str, str]:
     """`native/reserve` and the like by digest."""
-    folders = [*registry.names(), "shared"]
-    return {script.sha: f"{folder}/{name}" for folder in folders for name, script in scripts.load(folder).items()}
+    folders = {**{layout.name: layout.scripts for layout in registry.every()[0]}, "shared": scripts.load("shared")}
+    return {script.sha: f"{folder}/{name}" for folder, found in folders.items() for name, script in found.items()}
 
 
 def _keyspace(info: Mapping[Any, Any]) -> tuple[tuple[str, int, int], ...]:

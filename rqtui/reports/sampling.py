@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from rqtui.engine.engine import Engine
 from rqtui.errors import Unknown, Unreachable, reason
 from rqtui.layout.layout import queue_ask
-from rqtui.model import Page, Place, Queue, Ref, State
+from rqtui.model import Count, Page, Place, Queue, Ref, State
 
 log = logging.getLogger("rqtui.reports")
 
@@ -17,17 +17,23 @@ STEP = 500  # jobs of a round trip: a few milliseconds of the server
 AT_ONCE = 200  # queues counted in a round trip
 MOST_QUEUES = 50  # of a report about all queues; those with the most to tell
 LEAST = 100  # jobs of a place that a report looks at, however many places there are
+PASSED = 100_000  # jobs of all queues in shared places that a report goes through: 0.5 s of the server
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A place to look at: how many jobs of it, and how many stand there."""
+    """A place to look at: how many jobs of it, and how many stand there.
+
+    Of a shared place `of` are the jobs of all queues, of which `passed` are gone through; 0: it is not shared.
+    """
 
     ref: Ref
     place: str
     state: State
     most: int
     count: int
+    of: int = 0
+    passed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +62,12 @@ class Survey:
     of_queues: int
     problems: list[str]
     looked: int = 0
+    counted: dict[Part, int] = field(default_factory=dict)  # of shared places, what a walk found out
 
     def pages(self, engine: Engine, part: Part, *, is_newest: bool = False) -> Iterator[Page]:
         """The jobs of a part, as `pages` has them, counted here."""
         steps = pages(engine, part, is_newest=is_newest)
+        found, passed = 0, 0
         while True:
             try:
                 page = next(steps, None)
@@ -70,13 +78,16 @@ class Survey:
                 return
             if page is None:
                 return
+            found, passed = found + len(page.jobs), passed + page.passed
+            if part.of:
+                self.counted[part] = found if passed >= part.of else max(part.count, found + 1)
             self.looked += len(page.jobs)
             self.problems += [page.error] if page.error else []
             yield page
 
     def size(self) -> Size:
         """What was looked at so far."""
-        of = sum(part.count for part in self.parts)
+        of = sum(self.counted.get(part, part.count) for part in self.parts)
         queues = len({part.ref for part in self.parts})
         return Size(self.taken_ms, self.looked, of, queues, self.of_queues, tuple(self.problems))
 
@@ -134,15 +145,30 @@ def parts(queues: Sequence[Queue], states: Sequence[State], per_place: int, in_a
         (Ref(queue.layout, queue.name), count)
         for queue in ranked[:MOST_QUEUES]
         for count in queue.counts
-        if count.state in states and count.count
+        if count.state in states and (count.count or (_of_all(count) and not count.exact))
     ]
     most = min(per_place, max(LEAST, in_all // max(1, len(places))))
-    return tuple(Part(ref, count.place, count.state, most, count.count) for ref, count in places)
+    shared = sum(_of_all(count) is not None for _ref, count in places)
+    passed = max(2 * STEP, PASSED // max(1, shared))
+    return tuple(
+        Part(ref, count.place, count.state, most, count.count, of or 0, passed if of else 0)
+        for ref, count in places
+        for of in [_of_all(count)]
+    )
+
+
+def _of_all(count: Count) -> int | None:
+    """The jobs of all queues among which those of this one have to be looked for; None: they stand apart."""
+    return count.of if count.heard is None else None
 
 
 def pages(engine: Engine, part: Part, *, is_newest: bool = False) -> Iterator[Page]:
     """The jobs of a part from its head, or with `is_newest` from its end, without bodies; a round trip per page."""
+    if part.of:
+        yield from _among_others(engine, part, is_newest=is_newest)
+        return
     page = engine.page(part.ref, part.place, 0, min(STEP, part.most))
+    is_newest = is_newest and page.heard is None  # of what was heard the newest stand at the head
     if is_newest and page.total > part.most:
         page = engine.page(part.ref, part.place, page.total - part.most, min(STEP, part.most))
     end = page.offset + part.most
@@ -151,3 +177,15 @@ def pages(engine: Engine, part: Part, *, is_newest: bool = False) -> Iterator[Pa
         if page.error or not page.jobs or page.next is None or page.next >= end:
             return
         page = engine.page(part.ref, part.place, page.next, min(STEP, end - page.next))
+
+
+def _among_others(engine: Engine, part: Part, *, is_newest: bool) -> Iterator[Page]:
+    """The jobs of a queue in a part of a shared place; what is behind the last that it goes through is left out."""
+    offset = max(0, part.of - part.passed) if is_newest else 0
+    found, passed = 0, 0
+    for page in engine.walk(part.ref, part.place, STEP, offset=offset):
+        jobs = page.jobs[: part.most - found]
+        found, passed = found + len(jobs), passed + page.passed
+        yield replace(page, jobs=jobs)
+        if found >= part.most or passed >= part.passed:
+            return

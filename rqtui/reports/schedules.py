@@ -29,7 +29,7 @@ def keepers() -> tuple[str, ...]:
     """All systems that rqtui speaks and that keep their schedules in Redis."""
     from rqtui.systems import registry
 
-    return tuple(name for name in registry.names() if keeps(registry.make(name)))
+    return tuple(layout.name for layout in registry.every()[0] if keeps(layout))
 
 
 def asks(layouts: Mapping[str, Layout], there: Iterable[str] = ()) -> dict[str, tuple[Ask[Any], ...]]:
@@ -75,9 +75,13 @@ def report(
 
 
 def nowhere(layouts: Iterable[str]) -> str:
-    """Why there are none, where none of these systems keeps schedules: which systems do."""
-    keeping = keepers()
-    if frozenset(layouts) & frozenset(keeping):
-        return "nothing is enqueued again and again here"
-    could = f"; of {' and '.join(keeping)} they would be shown" if keeping else ""
-    return f"no system in this Redis keeps schedules there{could}"
+    """Why there are none, where none of these systems keeps schedules: where they are, and which systems do."""
+    from rqtui.systems import registry
+
+    layouts, keeping = frozenset(layouts), keepers()
+    elsewhere = "".join(f"; {where}" for name in sorted(layouts) if (where := registry.make(name).beyond_redis))
+    if layouts & frozenset(keeping):
+        return f"nothing is enqueued again and again here{elsewhere}"
+    named = " and ".join(filter(None, (", ".join(keeping[:-1]), *keeping[-1:])))
+    could = f"; of {named} they would be shown" if keeping else ""
+    return f"no system in this Redis keeps schedules there{elsewhere}{could}"

@@ -15,11 +15,13 @@ from rqtui.engine.engine import Engine
 from rqtui.errors import RqtuiError
 from rqtui.layout.layout import Answers, Ask, Layout
 from rqtui.model import Focus, Job, Page, Ref, State, Worker
+from rqtui.text.facts import said
 
 HELD, HELD_IN_ALL = 500, 1000  # reserved jobs that are looked at, of a queue and of all: those whose lease ends first
 LEAST = 10  # of each of many queues
 GROUPS = ("workers", "held")  # what is asked of each queue
 MOST_QUEUES = 100  # asked for in one round trip
+FACTS = 2  # of each worker, that stand in a list of them
 GONE = 10  # times its own limit that a worker is silent until it counts as gone; no order reaches it then
 
 
@@ -192,6 +194,18 @@ def standing(worker: Worker | None, jobs: Sequence[Job], now_ms: int) -> Standin
         return Standing.LATE
     busy = Standing.RUNNING if jobs or worker.job else Standing.IDLE
     return _ORDERS.get(worker.order, busy)
+
+
+def fact_names(seats: Iterable[Seat]) -> tuple[str, ...]:
+    """The names of facts that stand in a list of workers: the first ones that all workers have that have any."""
+    told = [[fact.name for fact in seat.worker.facts] for seat in seats if seat.worker and seat.worker.facts]
+    return tuple(name for name in (told[0] if told else ()) if all(name in other for other in told))[:FACTS]
+
+
+def fact(seat: Seat, name: str) -> str:
+    """What is told of a worker under that name, in a line; empty where nothing is."""
+    found = next((each for each in seat.worker.facts if each.name == name), None) if seat.worker else None
+    return said(found).lines[0] if found else ""
 
 
 def chosen(refs: Sequence[Ref], layouts: Mapping[str, Layout], busy: frozenset[Ref]) -> tuple[Ref, ...]:

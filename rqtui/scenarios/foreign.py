@@ -29,7 +29,6 @@ class ForeignRun(Run):
         self.ledger = Ledger()
         self.stage = scenario.stage(scenario, seed, self.pace, self.ledger)
         self.crew: list[Actor] = []
-        self.workers_lost = 0
         self._others: list[Actor] = []
         self._client = connect(url, client_name="rqtui-demo")
         self._numbers = count(1)
@@ -107,6 +106,11 @@ class ForeignRun(Run):
         """Why actors cannot go on: Redis is away, or their program has ended."""
         return [actor.error for actor in [*list(self.crew), *self._others] if actor.error]
 
+    @property
+    def workers_lost(self) -> int:
+        """How many died, by a key of the strip or of what they took."""
+        return len(self.crew) - len(self._living())
+
     def _living(self) -> list[Actor]:
         return [actor for actor in list(self.crew) if actor.state != "dead"]
 
@@ -134,7 +138,6 @@ class ForeignRun(Run):
             return "there is no worker left"
         held = f", holding {self.stage.title(actor.holds)}" if actor.state == "busy" else ""
         actor.kill()
-        self.workers_lost += 1
         gone = ": there is no lease, it is lost" if held and not self.stage.keeps_leases else ""
         return f"{actor.name} died{held}{gone}"
 

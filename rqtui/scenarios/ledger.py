@@ -34,6 +34,7 @@ class Ledger:
         self.finished: Counter[bytes] = Counter()
         self.withdrawn: Counter[bytes] = Counter()  # taken back by whoever put them
         self.fell: Counter[bytes] = Counter()  # in the hands of a worker that died
+        self.given_up: Counter[bytes] = Counter()  # failed for good, where a system keeps no failed jobs
         self.attempts: Counter[bytes] = Counter()
         self.words: Counter[str] = Counter()  # late, stale, rejected, …: what a system answered
         self._lock = threading.Lock()
@@ -76,7 +77,7 @@ class Ledger:
         """Hold it against the places in which each job stands."""
         lost, again, waiting = [], 0, 0
         for job, number in self.put.items():
-            left = self.finished[job] + self.withdrawn[job] + self.fell[job]
+            left = self.finished[job] + self.withdrawn[job] + self.fell[job] + self.given_up[job]
             if left + len(standing.get(job, ())) < number:
                 lost.append(job)
             elif left < number:

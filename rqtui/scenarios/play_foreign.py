@@ -78,6 +78,7 @@ def play_foreign(
             "again": balance.again,
             "withdrawn": ledger.withdrawn.total(),
             "failed": status.failed,
+            "given_up": ledger.given_up.total(),
             "late": ledger.words["late"],
             "stale": ledger.words["stale"],
             "workers_lost": status.workers_lost,
@@ -91,7 +92,7 @@ def play_foreign(
             "queues": [
                 {
                     "queue": stage.queue,
-                    "counted": {count.place: count.count for count in queue.counts},
+                    "counted": {count.place: count.count for count in queue.counts if count.is_known},
                     "standing": dict(count_places(standing)),
                 }
             ],

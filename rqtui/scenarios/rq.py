@@ -19,7 +19,8 @@ from rqtui.scenarios.actors import Actor, Turn
 from rqtui.scenarios.originals import rq as original
 from rqtui.scenarios.pace import IDLE_S
 from rqtui.scenarios.scenario import CONTROLS, FIX, Control, beside_places
-from rqtui.scenarios.stage import Errand, ForeignScenario, Stage, places_of
+from rqtui.scenarios.shop import NAMES, ShopStage
+from rqtui.scenarios.stage import Errand, ForeignScenario, places_of
 
 QUEUE = "default"
 TIMEOUT_S = 10
@@ -28,7 +29,6 @@ _KILLED_S = 55  # ago: what it held is late a quarter of a minute after the scen
 _HELD, _FAILED, _WAITING, _OVERDUE, _AHEAD = 3, 200, 40, 24, 24
 _DEPLOYED_MS, _LAST_MS = 14 * 60_000, 20_000  # ago: the first and the last of the jobs that have failed
 _SCHEDULE_S = 1.0
-_NAMES = ("ada", "zoe", "jose", "hanako", "olga", "neha", "ngoc", "sam")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,44 +85,51 @@ class Failed(Exception):
     """The work failed; its text is the traceback that the worker records."""
 
 
-class Shop(Stage):
+class Shop(ShopStage):
     """A shop's jobs, and four workers of its new version."""
 
     overslept_s = TIMEOUT_S + 0.5
 
+    reminds = ("shop.mails.remind", 0.12, 90_000)
+    on_fix = ("the code is fixed: nothing fails from now on", "the code is broken again")
+
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self._schedules = False
-        self.presses = {"fix": self._fix, "scheduler": self._toggle_scheduler}
+        self.presses = {**self.presses, "scheduler": self._toggle_scheduler}
 
     def plan(self) -> Iterator[Errand]:
         """What web-9 held, what has failed, what waits and what is due; then three jobs a second."""
         rng = Random(f"rq:{self.seed}")
         for _ in range(_HELD):
-            yield _errand(rng, 0, -1000 * _KILLED_S, "held", "shop.images.resize")
+            yield self.errand(rng, 0, -1000 * _KILLED_S, "held", "shop.images.resize")
         for _ in range(_FAILED):
             (cause,) = rng.choices(CAUSES, (11, 6, 3))
-            yield _errand(rng, 0, -rng.randrange(_LAST_MS, _DEPLOYED_MS), "failed", cause.function)
+            yield self.errand(rng, 0, -rng.randrange(_LAST_MS, _DEPLOYED_MS), "failed", cause.function)
         for _ in range(_WAITING):
-            yield _errand(rng, 0)
+            yield self.errand(rng, 0)
         for number in range(_OVERDUE + _AHEAD):
             delay_ms = rng.randrange(5_000, 150_000)
-            yield _errand(rng, 0, -delay_ms if number < _OVERDUE else delay_ms, "put", "shop.mails.remind")
-        at_ms = 0.0
-        while True:
-            at_ms += rng.expovariate(1 / 330)
-            is_later = rng.random() < 0.12
-            yield (
-                _errand(rng, int(at_ms), rng.randrange(10_000, 90_000), "put", "shop.mails.remind")
-                if is_later
-                else (_errand(rng, int(at_ms)))
-            )
+            yield self.errand(rng, 0, -delay_ms if number < _OVERDUE else delay_ms, "put", "shop.mails.remind")
+        yield from self.arrivals(rng)
 
-    def extra(self) -> Iterator[Errand]:
-        """More of the same."""
-        rng = Random(f"rq-burst:{self.seed}")
-        while True:
-            yield _errand(rng, 0)
+    def errand(self, rng: Random, at_ms: int, delay_ms: int = 0, verb: str = "put", job: str = "") -> Errand:
+        """A call of the shop."""
+        order, name = rng.randrange(40_000, 60_000), rng.choice(NAMES)
+        calls: dict[str, tuple[list[object], dict[str, object]]] = {
+            "shop.orders.confirm": ([order], {}),
+            "shop.invoices.render": ([order], {"cents": rng.randrange(500, 90_000)}),
+            "shop.images.resize": (
+                [f"s3://photos/{rng.getrandbits(48):012x}.jpg"],
+                {"width": rng.choice((96, 640, 1600))},
+            ),
+            "shop.mails.send": ([f"{name}@example.org", "order_sent"], {"order": order}),
+            "shop.mails.remind": ([f"{name}@example.org"], {"order": order}),
+        }
+        chosen = job or rng.choice(("shop.orders.confirm", *_BY_FUNCTION))
+        args, kwargs = calls[chosen]
+        id = str(UUID(int=rng.getrandbits(128), version=4)).encode()
+        return Errand(at_ms, id, json.dumps([chosen, args, kwargs]).encode(), delay_ms, verb)
 
     def run_errand(self, client: Any, errand: Errand) -> None:
         """The producer's `enqueue` and `enqueue_in`; and how things came to stand as they do at the beginning."""
@@ -225,10 +232,6 @@ class Shop(Stage):
             return "a worker starts with --with-scheduler: what is due is queued, once a second"
         return "the scheduler stops, and gives its lock back: what is due stays in scheduled"
 
-    def _fix(self) -> str:
-        self.is_fixed = not self.is_fixed
-        return "the code is fixed: nothing fails from now on" if self.is_fixed else "the code is broken again"
-
     def standing(self, client: Any) -> Mapping[bytes, Sequence[str]]:
         """The two lists and the registries of the queue."""
         list_key = original.queue_key(self.queue)
@@ -242,21 +245,6 @@ class Shop(Stage):
             started=[member.rpartition(b":")[0] for member in client.zrange(f"rq:wip:{self.queue}", 0, -1)],
             **registries,
         )
-
-
-def _errand(rng: Random, at_ms: int, delay_ms: int = 0, verb: str = "put", function: str = "") -> Errand:
-    order, name = rng.randrange(40_000, 60_000), rng.choice(_NAMES)
-    calls: dict[str, tuple[list[object], dict[str, object]]] = {
-        "shop.orders.confirm": ([order], {}),
-        "shop.invoices.render": ([order], {"cents": rng.randrange(500, 90_000)}),
-        "shop.images.resize": ([f"s3://photos/{rng.getrandbits(48):012x}.jpg"], {"width": rng.choice((96, 640, 1600))}),
-        "shop.mails.send": ([f"{name}@example.org", "order_sent"], {"order": order}),
-        "shop.mails.remind": ([f"{name}@example.org"], {"order": order}),
-    }
-    chosen = function or rng.choice(("shop.orders.confirm", *_BY_FUNCTION))
-    args, kwargs = calls[chosen]
-    id = str(UUID(int=rng.getrandbits(128), version=4)).encode()
-    return Errand(at_ms, id, json.dumps([chosen, args, kwargs]).encode(), delay_ms, verb)
 
 
 def trace(cause: Cause) -> str:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from rqtui.errors import ScriptError, UsageError
 from rqtui.scripts.header import Arg, Header, Key, Move, Word, parse_header
-from rqtui.scripts.values import Wire, read, read_table, tail_to_argv, to_argv
+from rqtui.scripts.values import Wire, filled, read, read_table, tail_to_argv, to_argv
 from rqtui.text.names import to_bytes
 
 if TYPE_CHECKING:
@@ -28,7 +28,21 @@ if TYPE_CHECKING:
 
     from rqtui.connection.cluster import Cluster
 
-__all__ = ["Answer", "Arg", "Call", "Key", "Move", "Script", "Word", "load", "parse", "run", "run_all"]
+__all__ = [
+    "Answer",
+    "Arg",
+    "Call",
+    "Command",
+    "Key",
+    "Move",
+    "Script",
+    "Word",
+    "command",
+    "load",
+    "parse",
+    "run",
+    "run_all",
+]
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 _COUNTED = re.compile(r"'HINCRBY', meta, '([a-z_]+)'")
@@ -94,29 +108,51 @@ class Script(Header):
         """Make a call; nothing is sent yet.
 
         `keys` may hold more than the script declares (all keys of a queue), `args` may not. `rows` fill the tail of
-        ARGV, `each_keys` that of KEYS: mappings by name, or sequences in the header's order (faster).
+        ARGV, `each_keys` that of KEYS: mappings by name, or sequences in the header's order (faster). A script that
+        takes `columns` gets those up to the last that some row fills; sequences may end there, all at the same.
         Raises UsageError, which names the script and what is missing, unknown or of a wrong type.
         """
-        try:
-            key_list: list[Wire] = [to_bytes(keys[name]) for name in self._key_names]
-        except KeyError as error:
-            raise UsageError(f"{self.name}: the key {error.args[0]} is missing") from None
+        packed = keys if isinstance(keys, KeysOf) and keys.script is self else None
+        key_list = packed.keys_in_order if packed else self._key_list(keys)
         if each_keys:
             if not self.keys_each:
                 raise UsageError(f"{self.name}: it takes no keys beyond {', '.join(self._key_names)}")
-            key_list += tail_to_argv(each_keys, self._each_key_columns, self.name)
+            key_list = [*key_list, *tail_to_argv(each_keys, self._each_key_columns, self.name)]
         if len(args) > len(self.args) or not self._arg_names.issuperset(args):
             unknown = next(name for name in args if name not in self._arg_names)
             taken = " ".join(arg.name for arg in self.args) or "none"
             raise UsageError(f"{self.name}: it has no argument {unknown}; it takes: {taken}")
+        columns: Sequence[Arg] = self.each
+        if self.cuts_rows:
+            columns, rows = filled(list(rows), columns, self.name)
+            args = {**args, "columns": len(columns)}
         argv = [to_argv(args.get(arg.name), arg, self.name) for arg in self.args]
         scalars = len(argv)
-        tail = tail_to_argv(rows, self.each, self.name) if self.each else list(rows)
+        tail = tail_to_argv(rows, columns, self.name) if self.each else list(rows)
         if tail and not self.each:
             raise UsageError(f"{self.name}: it takes no rows")
         argv += tail  # type: ignore[arg-type]  # without `each` the tail is empty here
-        row_count = (len(argv) - scalars) // len(self.each) if self.each else 0
-        return Call(self, key_list, argv, row_count)
+        row_count = (len(argv) - scalars) // len(columns) if self.each else 0
+        return Call(self, key_list, argv, row_count, None if each_keys else packed)
+
+    def call_of(self, keys: KeysOf, argv: list[Wire], row_count: int) -> Call:
+        """A call whose arguments stand as they are sent, for who made all of them; nothing is looked at."""
+        return Call(self, keys.keys_in_order, argv, row_count, keys)
+
+    def on(self, keys: Mapping[str, str | bytes]) -> KeysOf:
+        """`keys` for many calls of this script: looked up, checked and packed once."""
+        return KeysOf(self, keys)
+
+    def _key_list(self, keys: Mapping[str, str | bytes]) -> list[Wire]:
+        try:
+            return [to_bytes(keys[name]) for name in self._key_names]
+        except KeyError as error:
+            raise UsageError(f"{self.name}: the key {error.args[0]} is missing") from None
+
+    @cached_property
+    def cuts_rows(self) -> bool:
+        """Whether a call says how many columns its rows have, from the left, in `columns` (`lua/README.md`)."""
+        return bool(self.each) and any(arg.name == "columns" and arg.optional for arg in self.args)
 
     @cached_property
     def _key_names(self) -> tuple[str, ...]:
@@ -135,6 +171,11 @@ class Script(Header):
         """Answers that are a word and nothing else, by the bytes of the reply: made once."""
         plain = [word for word in self.returns.values() if not word.values and not word.rows]
         return {word.word.encode(): Answer(word.word, word.text) for word in plain}
+
+    @cached_property
+    def _alone(self) -> Mapping[bytes, Answer]:
+        """The same for a call of one row."""
+        return {word: Answer("", each=[answer]) for word, answer in self._bare.items()}
 
     def _answer(self, reply: Any) -> Answer:
         """One reply, `word` or `{word, value, …, rows}`, as an Answer."""
@@ -162,6 +203,19 @@ class Script(Header):
         return Answer(word.word, word.text, values, rows, columns=tuple(column.name for column in word.rows))
 
 
+class KeysOf(dict[str, "str | bytes"]):
+    """Keys by name for one script. `heads` holds what every call of it on them begins with, as it goes over the wire,
+    by whether it only reads; who sends fills it."""
+
+    __slots__ = ("heads", "keys_in_order", "script")
+
+    def __init__(self, script: Script, keys: Mapping[str, str | bytes]) -> None:
+        super().__init__(keys)
+        self.script = script
+        self.keys_in_order = script._key_list(keys)
+        self.heads: dict[bool, bytes] = {}
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """A script with its keys and arguments, ready to be sent; `row_count` rows stand in the tail."""
@@ -170,11 +224,16 @@ class Call:
     keys: list[Wire]
     argv: list[Wire]
     row_count: int = 0
+    keys_of: KeysOf | None = None
 
     def command(self, read_only: bool) -> list[Wire]:
         """The command by digest; `read_only` chooses EVALSHA_RO, which Redis has from 7 on."""
+        return [*self.opening(read_only), *self.argv]
+
+    def opening(self, read_only: bool) -> list[Wire]:
+        """The command by digest up to its keys."""
         name = b"EVALSHA_RO" if read_only else b"EVALSHA"
-        return [name, self.script.sha, str(len(self.keys)), *self.keys, *self.argv]
+        return [name, self.script.sha, str(len(self.keys)), *self.keys]
 
     def command_in_full(self, read_only: bool) -> list[Wire]:
         """The command with the script's text, for a server that does not know the digest."""
@@ -190,11 +249,49 @@ class Call:
             count = len(reply) if isinstance(reply, list) else "no"
             raise ScriptError(f"{script.path}:1: it returned {count} answers for {self.row_count} rows")
         bare = script._bare
+        if len(reply) == 1 and type(reply[0]) is bytes and (alone := script._alone.get(reply[0])):
+            return alone
         try:
             each = [bare[item] if type(item) is bytes else script._answer(item) for item in reply]
         except KeyError:
             each = [script._answer(item) for item in reply]
         return Answer("", each=each)
+
+
+@dataclass(frozen=True, slots=True)
+class Command(Call):
+    """A command that no script may call, sent as it is; the answer has the reply of Redis as `reply`.
+
+    `keys` are not sent: of a Cluster they say which node is asked.
+    """
+
+    def command(self, read_only: bool) -> list[Wire]:
+        """Its words."""
+        return self.argv
+
+    def command_in_full(self, read_only: bool) -> list[Wire]:
+        """Its words."""
+        return self.argv
+
+    def parse(self, reply: Any) -> Answer:
+        """The reply, whatever it is."""
+        return Answer("told", values={"reply": reply})
+
+
+def command(words: str, key: str = "") -> Command:
+    """`CLIENT LIST` and the like; `key` is one of the node that is asked. Raises UsageError for one that may write."""
+    if words not in COMMANDS:
+        raise UsageError(f"{words} is not sent as it is; those that are: {', '.join(COMMANDS)}")
+    return Command(_plain(words), [to_bytes(key)] if key else [], list(words.split()))
+
+
+COMMANDS = ("CLIENT LIST", "CLIENT INFO")  # they read, and Redis lets no script call them
+
+
+@cache
+def _plain(words: str) -> Script:
+    """What stands for a command where errors name a script."""
+    return parse("-- A command of Redis.\n--\n-- returns  told  (reply bytes)\n", f"{words}.lua")
 
 
 def parse(text: str, path: str) -> Script:
@@ -222,15 +319,18 @@ class Folder(dict[str, Script]):
 
 
 @cache
-def load(folder_name: str) -> Folder:
-    """The scripts of a folder of `lua/` by name, in alphabetical order; read once. Raises ScriptError."""
+def load(folder: str | Path) -> Folder:
+    """The scripts of a folder of `lua/`, or of one that stands elsewhere, by name; read once. Raises ScriptError."""
     tried = (Path(str(files("rqtui"))) / "lua", Path(__file__).resolve().parents[2] / "lua")
-    for root in tried:
-        paths = sorted((root / folder_name).glob("*.lua"))
+    name = f"lua/{folder}" if isinstance(folder, str) else folder.name
+    for root in tried if isinstance(folder, str) else (folder.parent,):
+        where = root / folder if isinstance(folder, str) else folder
+        paths = sorted(where.glob("*.lua"))
         if paths:
-            found = {path.stem: parse(_text(path), f"lua/{folder_name}/{path.name}") for path in paths}
-            return Folder(folder_name, found, root / folder_name)
-    raise ScriptError(f"lua/{folder_name}:0: no scripts there; looked in {' and '.join(str(root) for root in tried)}")
+            found = {path.stem: parse(_text(path), f"{name}/{path.name}") for path in paths}
+            return Folder(where.name, found, where)
+    looked = [str(root) for root in tried] if isinstance(folder, str) else [str(folder)]
+    raise ScriptError(f"{name}:0: no scripts there; looked in {' and '.join(looked)}")
 
 
 def _text(path: Path) -> str:

@@ -1,13 +1,13 @@
 """Transport: sends calls of scripts in one trip and reads the replies; it alone knows redis-py's errors.
 
-`script.run_all` is the only caller, and hands it `script.Call`s. Nothing is sent again after a connection broke.
+`script.run_all` hands it `script.Call`s. Nothing is sent again after a connection broke. What is said by replies, and
+what has to be sent again, does not depend on how bytes travel: `rqtui.aio.transport` sends them on an event loop.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakSet
@@ -17,11 +17,16 @@ from redis import Redis, exceptions
 
 from rqtui.connection import cluster as topology
 from rqtui.connection.cluster import Cluster
+from rqtui.connection.pool import reconnect_if_stale
+from rqtui.coroutines import run_at_once
 from rqtui.errors import Denied, Elsewhere, NodeAway, RqtuiError, ScriptError, Unreachable, WrongType
 from rqtui.scripts import acl_denials
 from rqtui.scripts import replies as script_errors
 from rqtui.scripts.values import Wire
 from rqtui.text.names import to_bytes
+
+Exchange = Callable[[Sequence[bytes]], Awaitable[list[Any]]]
+"""Sends packed commands and gives as many replies; errors stand among them, and `lost` ones."""
 
 MOVES = 3  # a slot may move again while it is followed; more than that is a Cluster that does not know itself
 
@@ -31,18 +36,32 @@ def send(client: Redis | Cluster, calls: Sequence[Any]) -> list[Any]:
 
     What a node of a Cluster did not do since another has the queue by now is sent to that one.
     """
-    results = _send(client, calls)
-    for _ in range(MOVES):
-        moved = [i for i, result in enumerate(results) if isinstance(result, Elsewhere)]
-        if not moved or not topology.follows(client):
-            break
-        for i, result in zip(moved, _send(client, [calls[i] for i in moved]), strict=True):
-            results[i] = result
+    trip: Callable[[Any, Sequence[Any]], list[Any]] = _send_to_nodes if isinstance(client, Cluster) else _send_to_one
+    results = trip(client, calls)
+    if is_elsewhere(results) and topology.follows(client):
+
+        async def again(moved: Sequence[Any]) -> list[Any]:
+            return trip(client, moved)
+
+        run_at_once(follow(again, calls, results))
     return results
 
 
-def _send(client: Redis | Cluster, calls: Sequence[Any]) -> list[Any]:
-    return _send_to_nodes(client, calls) if isinstance(client, Cluster) else _send_to_one(client, calls)
+def is_elsewhere(results: Sequence[Any]) -> bool:
+    """Whether another node has the keys of some call by now."""
+    return any([isinstance(result, Elsewhere) for result in results])
+
+
+async def follow(
+    trip: Callable[[Sequence[Any]], Awaitable[list[Any]]], calls: Sequence[Any], results: list[Any]
+) -> None:
+    """Sends again what another node has by now, and puts what it answers among `results`."""
+    for _ in range(MOVES):
+        moved = [i for i, result in enumerate(results) if isinstance(result, Elsewhere)]
+        if not moved:
+            break
+        for i, result in zip(moved, await trip([calls[i] for i in moved]), strict=True):
+            results[i] = result
 
 
 def _send_to_nodes(cluster: Cluster, calls: Sequence[Any]) -> list[Any]:
@@ -65,19 +84,28 @@ def _send_to_nodes(cluster: Cluster, calls: Sequence[Any]) -> list[Any]:
 
 
 def _send_to_one(client: Redis, calls: Sequence[Any]) -> list[Any]:
+    """Send them on a connection that is established, so that what fails later has been sent.
+
+    redis-py raises the same errors for both, and sends again where its retries are on; hence not `execute_command`.
+    """
+    own: Any = client.connection
+    if own is not None:  # single_connection_client=True: the pool's own check of a stale connection is ours to make
+        lock: threading.RLock = client.single_connection_lock
+        with lock:
+            try:
+                reconnect_if_stale(own)
+            except exceptions.RedisError as error:
+                return [script_errors.from_connecting(error) for _ in calls]
+            return _run_on(own, client.connection_pool, calls)
+    pool: Any = client.connection_pool
     try:
-        with _connection(client) as connection:
-            return _run_on(connection, client, calls)
-    except _NotConnected as error:
-        return [script_errors.from_connecting(error.reason) for _ in calls]
-
-
-class _NotConnected(Exception):
-    """No connection was there to send on, for this reason of redis-py's."""
-
-    def __init__(self, reason: exceptions.RedisError) -> None:
-        super().__init__(str(reason))
-        self.reason = reason
+        connection = pool.get_connection()
+    except exceptions.RedisError as error:
+        return [script_errors.from_connecting(error) for _ in calls]
+    try:
+        return _run_on(connection, pool, calls)
+    finally:
+        pool.release(connection)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,53 +116,57 @@ class _Lost:
     may_have_run: bool = True
 
 
-@contextmanager
-def _connection(client: Redis) -> Iterator[Any]:
-    """A connection that is established, so that what fails later has been sent.
-
-    redis-py raises the same errors for both, and sends again where its retries are on; hence not `execute_command`.
-    """
-    own: Any = client.connection
-    if own is not None:  # single_connection_client=True: the pool's own check of a stale connection is ours to make
-        lock: threading.RLock = client.single_connection_lock
-        with lock:
-            try:
-                _reconnect_if_stale(own)
-            except exceptions.RedisError as error:
-                raise _NotConnected(error) from error
-            yield own
-        return
-    pool: Any = client.connection_pool
-    try:
-        connection = pool.get_connection()
-    except exceptions.RedisError as error:
-        raise _NotConnected(error) from error
-    try:
-        yield connection
-    finally:
-        pool.release(connection)
-
-
-def _reconnect_if_stale(connection: Any) -> None:
-    connection.connect()
-    try:
-        stale = connection.can_read()
-    except (exceptions.ConnectionError, exceptions.TimeoutError, OSError):
-        stale = True
-    if stale:  # data nobody asked for, or the end of the stream
-        connection.disconnect()
-        connection.connect()
-
+_FAILED = (Exception, _Lost)  # among replies: what Redis refused, and what never came
+REPLIES = (exceptions.ResponseError, exceptions.AuthenticationError, exceptions.BusyLoadingError)
+"""What redis-py raises for a reply; the last two are ConnectionErrors to it, but replies all the same."""
+BROKEN = (exceptions.ConnectionError, exceptions.TimeoutError, exceptions.InvalidResponse, OSError)
+"""What is raised where no reply comes any more."""
 
 _without_read_only: WeakSet[Any] = WeakSet()
 """Connection pools whose server has no EVALSHA_RO: Redis 6.2 and fakeredis."""
 
 
-def _run_on(connection: Any, client: Redis, calls: Sequence[Any]) -> list[Any]:
-    pool = client.connection_pool
-    enforced = pool not in _without_read_only
-    replies = _exchange(connection, [call.command(enforced and call.script.read_only) for call in calls])
+def _run_on(connection: Any, pool: Any, calls: Sequence[Any]) -> list[Any]:
+    replies = _exchange(connection, first_tries(pool, calls))
+    results = answers(calls, replies)
+    if results is not None:
+        return results
+
+    async def exchange(commands: Sequence[bytes]) -> list[Any]:
+        return _exchange(connection, commands)
+
+    results = run_at_once(completed(exchange, pool, calls, replies))
+    if is_demoted(replies):
+        connection.disconnect()
+    return results
+
+
+def first_tries(pool: Any, calls: Sequence[Any]) -> list[bytes]:
+    """The commands of these calls by digest, as they go over the wire."""
+    enforced = any([call.script.read_only for call in calls]) and pool not in _without_read_only
+    return [_packed(call, enforced and call.script.read_only) for call in calls]
+
+
+def lost(replies: list[Any], count: int, reason: Exception) -> list[Any]:
+    """The replies that came, and what stands for those of `count` commands that did not."""
+    return [*replies, *([_Lost(reason)] * (count - len(replies)))]
+
+
+def is_demoted(replies: Sequence[Any]) -> bool:
+    """Whether a server answered that it is a replica by now: by its name another one may be found."""
+    return any(isinstance(reply, exceptions.ReadOnlyError) for reply in replies)
+
+
+async def completed(exchange: Exchange, pool: Any, calls: Sequence[Any], replies: list[Any]) -> list[Any]:
+    """What `replies` say, an answer or an error for each call; what did not run since the server did not know it is
+    sent again on the same connection, and its reply put in its place."""
+    await _complete(exchange, pool, calls, replies)
+    return [await _result(exchange, call, reply) for call, reply in zip(calls, replies, strict=True)]
+
+
+async def _complete(exchange: Exchange, pool: Any, calls: Sequence[Any], replies: list[Any]) -> None:
     last = replies[-1]
+    enforced = pool not in _without_read_only
     for each_in_full in (
         False,
         True,
@@ -148,22 +180,49 @@ def _run_on(connection: Any, client: Redis, calls: Sequence[Any]) -> list[Any]:
         if isinstance(last, _Lost):
             following: list[Any] = [_Lost(last.reason, may_have_run=False)] * len(again)
         else:
-            following = _exchange(connection, list(_with_text([calls[i] for i in again], enforced, each_in_full)))
+            following = await exchange(list(_with_text([calls[i] for i in again], enforced, each_in_full)))
         last = following[-1]
         for i, reply in zip(again, following, strict=True):
             replies[i] = reply
-    if any(isinstance(reply, exceptions.ReadOnlyError) for reply in replies):
-        connection.disconnect()  # demoted: by its name another server may be found now
-    return [_result(connection, call, reply) for call, reply in zip(calls, replies, strict=True)]
 
 
-def _with_text(calls: Sequence[Any], enforced: bool, each_in_full: bool) -> Iterator[Sequence[Wire]]:
+def answers(calls: Sequence[Any], replies: Sequence[Any]) -> list[Any] | None:
+    """What `replies` say where all of them are answers of scripts; else None, and `completed` has to look."""
+    if any([isinstance(reply, _FAILED) for reply in replies]):
+        return None
+    return [_parsed(call, reply) for call, reply in zip(calls, replies, strict=True)]
+
+
+def _packed(call: Any, read_only: bool) -> bytes:
+    """The command by digest as it goes over the wire.
+
+    redis-py's own packing looks at the type of each of ten thousand arguments; ours are text and bytes.
+    """
+    if call.keys_of is None:
+        return _pack(call.command(read_only))
+    head = call.keys_of.heads.get(read_only)
+    if head is None:
+        head = call.keys_of.heads[read_only] = _without_count(_pack(call.opening(read_only)))
+    return b"*%d\r\n%b%b" % (len(call.keys) + len(call.argv) + 3, head, _without_count(_pack(call.argv)))
+
+
+def _pack(words: Sequence[Wire]) -> bytes:
+    packed: bytes = pack_command(tuple(words))  # type: ignore[arg-type]
+    return packed
+
+
+def _without_count(packed: bytes) -> bytes:
+    return packed[packed.index(b"\n") + 1 :]
+
+
+def _with_text(calls: Sequence[Any], enforced: bool, each_in_full: bool) -> Iterator[bytes]:
     """The commands of these calls, the first of each script with its text: ten thousand texts are 60 MB."""
     known: set[str] = set()
     for call in calls:
         is_in_full = each_in_full or call.script.sha not in known
         known.add(call.script.sha)
-        yield (call.command_in_full if is_in_full else call.command)(enforced and call.script.read_only)
+        read_only = enforced and call.script.read_only
+        yield _pack(call.command_in_full(read_only)) if is_in_full else _packed(call, read_only)
 
 
 def _is_unknown_to_server(reply: Any) -> bool:
@@ -174,51 +233,53 @@ def _is_unknown_to_server(reply: Any) -> bool:
     return isinstance(reply, exceptions.NoScriptError) or ("unknown command" in text and "evalsha_ro" in text)
 
 
-def _exchange(connection: Any, commands: Sequence[Sequence[Wire]]) -> list[Any]:
-    """Send commands at once and read as many replies; errors stand among them, `_Lost` where none came."""
+def _exchange(connection: Any, commands: Sequence[bytes]) -> list[Any]:
+    """Send packed commands at once and read as many replies; errors stand among them, `_Lost` where none came."""
     replies: list[Any] = []
     if not commands:
         return replies
     try:
-        # redis-py's own packing looks at the type of each of ten thousand arguments; ours are text and bytes.
-        packed = b"".join([pack_command(tuple(command)) for command in commands])  # type: ignore[arg-type]
-        connection.send_packed_command([packed], check_health=False)
+        connection.send_packed_command([b"".join(commands)], check_health=False)
         for _ in commands:
             try:
                 replies.append(connection.read_response(disconnect_on_error=False))
-            except (exceptions.ResponseError, exceptions.AuthenticationError, exceptions.BusyLoadingError) as reply:
-                replies.append(reply)  # the last two are ConnectionErrors to redis-py, but replies all the same
-    except (exceptions.ConnectionError, exceptions.TimeoutError, exceptions.InvalidResponse, OSError) as error:
+            except REPLIES as reply:
+                replies.append(reply)
+    except BROKEN as error:
         connection.disconnect()
-        replies += [_Lost(error)] * (len(commands) - len(replies))
+        return lost(replies, len(commands), error)
     except BaseException:
         connection.disconnect()  # replies are still on their way; the next user of the connection would read them
         raise
     return replies
 
 
-def _result(connection: Any, call: Any, reply: Any) -> Any:
+def _parsed(call: Any, reply: Any) -> Any:
+    try:
+        return call.parse(reply)
+    except ScriptError as broken:
+        return broken
+
+
+async def _result(exchange: Exchange, call: Any, reply: Any) -> Any:
+    if not isinstance(reply, _FAILED):
+        return _parsed(call, reply)
     script = call.script
     if isinstance(reply, _Lost):
         may_have_run = reply.may_have_run and not script.read_only
         return script_errors.from_lost_reply(reply.reason, script.name, may_have_run)
-    if isinstance(reply, Exception):
-        error = script_errors.from_reply(reply, script.name, script.path, script.source)
-        if isinstance(error, Denied):
-            return acl_denials.named(error, str(reply), script.source, call.keys)
-        return _with_key(connection, call, error) if isinstance(error, WrongType) else error
-    try:
-        return call.parse(reply)
-    except ScriptError as error:
-        return error
+    error = script_errors.from_reply(reply, script.name, script.path, script.source)
+    if isinstance(error, Denied):
+        return acl_denials.named(error, str(reply), script.source, call.keys)
+    return await _with_key(exchange, call, error) if isinstance(error, WrongType) else error
 
 
-def _with_key(connection: Any, call: Any, error: RqtuiError) -> RqtuiError:
+async def _with_key(exchange: Exchange, call: Any, error: RqtuiError) -> RqtuiError:
     """A WrongType that names the key: TYPE of each is asked and compared with the header."""
     script, each = call.script, call.script.keys_each
     types = [key.type for key in script.keys]
     types += [key.type for key in each] * ((len(call.keys) - len(types)) // len(each) if each else 0)
-    replies = _exchange(connection, [[b"TYPE", key] for key in call.keys])
+    replies = await exchange([_pack((b"TYPE", key)) for key in call.keys])
     for key, expected, found in zip(call.keys, types, replies, strict=True):
         if isinstance(found, bytes) and found != b"none" and expected not in ("any", "channel", found.decode()):
             name = to_bytes(key)

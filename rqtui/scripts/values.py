@@ -61,6 +61,23 @@ def tail_to_argv(
     return argv
 
 
+def filled(
+    rows: list[Mapping[str, object] | Sequence[object]], columns: Sequence[Arg], where: str
+) -> tuple[Sequence[Arg], list[Any]]:
+    """The columns up to the last that some row fills, or that none may leave empty, and the rows cut there.
+
+    Rows that differ in their width, or are none, are returned as they are: `tail_to_argv` refuses them.
+    """
+    made = [_in_order(row, columns, where) if isinstance(row, Mapping) else row for row in rows]
+    width = len(made[0]) if made and not isinstance(made[0], str | bytes) else 0
+    needed = sum(not column.optional for column in columns)
+    if not needed <= width <= len(columns) or any(len(row) != width for row in made):
+        return columns, rows
+    while width > needed and all(row[width - 1] is None for row in made):
+        width -= 1
+    return columns[:width], made if len(made[0]) == width else [row[:width] for row in made]
+
+
 def _in_order(row: Mapping[str, object], columns: Sequence[Arg], where: str) -> tuple[object, ...]:
     names = [column.name for column in columns]
     if unknown := [name for name in row if name not in names]:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rqtui.systems.registry import SYSTEMS, System
+from rqtui.systems import registry
+from rqtui.systems.registry import System
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,20 +24,26 @@ class Unspoken:
     queues: int = 0
 
 
-def unspoken(systems: Sequence[System] = SYSTEMS) -> list[System]:
+def unspoken(systems: Sequence[System] | None = None) -> list[System]:
     """The systems that rqtui knows by sight only."""
-    return [system for system in systems if not system.module]
+    return [system for system in _table(systems) if not system.module]
 
 
-def patterns(systems: Sequence[System] = SYSTEMS) -> list[str]:
+def _table(systems: Sequence[System] | None) -> Sequence[System]:
+    return registry.systems() if systems is None else systems
+
+
+def patterns(systems: Sequence[System] | None = None) -> list[str]:
     """Every pattern that the walk counts, without repetitions; also of a spoken system that another is told from."""
+    systems = _table(systems)
     told_from = {system.but for system in unspoken(systems)}
     counted = (system for system in systems if not system.module or system.name in told_from)
     return list(dict.fromkeys(pattern for system in counted for pattern in system.patterns))
 
 
-def found(counts: Mapping[str, int], systems: Sequence[System] = SYSTEMS) -> tuple[Unspoken, ...]:
+def found(counts: Mapping[str, int], systems: Sequence[System] | None = None) -> tuple[Unspoken, ...]:
     """The systems that are there and not spoken, given how many keys fit each pattern."""
+    systems = _table(systems)
     there = {system.name for system in systems if any(counts.get(mark) for mark in system.marks or system.keys)}
     return tuple(
         Unspoken(

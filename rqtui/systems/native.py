@@ -6,10 +6,12 @@ attempts, errors, meta, workers (hashes), events, minutes (streams), wake (a mar
 
 from __future__ import annotations
 
+import itertools
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, lru_cache
 from math import isfinite
 from typing import Any
 
@@ -23,6 +25,8 @@ from rqtui.text.names import to_bytes, to_text
 
 _LOOKED_AT = 1000  # leases: a millisecond of the server
 _GRACE_MS = 60_000  # that a worker may hold a lease before its first beat; the client's beats come every ten seconds
+_FIGURES = 23  # columns of a row of `shared/tally.lua`; behind them stand its stamp and its number
+WHOLE = 10  # looks of which one tells of every queue, whatever its stamp says: twenty seconds of a screen
 _NAMED = 3  # silent workers
 _SCORES = {"scheduled": "due ms", "ready": "", "reserved": "deadline ms", "done": "forget ms", "dead": "died ms"}
 
@@ -40,7 +44,11 @@ class Native(Layout):
     fits_cluster = True
     inspects = frozenset({State.RESERVED})
     finds_by_id = True
-    tells = frozenset({"name", "tried", "error", "worker"})
+    tells = frozenset({"name", "tried", "error", "worker", "priority", "lease"})
+
+    def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:
+        super().__init__(*options, is_asked=is_asked)
+        self._tallies = 0
 
     def keys(self, queue: str) -> Mapping[str, str]:
         """Keys by name; raises UsageError for a name that would scatter them over slots."""
@@ -68,22 +76,34 @@ class Native(Layout):
         return Ask((self._read("counts", queue),), lambda answers: _queue(queue, answers[0]))
 
     def queues_ask(self, queues: Sequence[str]) -> Ask[list[Queue]]:
-        """The same of many queues by one script. What did not change since this very ask was last read is kept."""
+        """The same of many queues by one script. What did not change since this very ask was last read is kept.
+
+        The script tells of a queue in which jobs only wait when it is not as it was; in one of `WHOLE` asks it tells
+        of all, since hands, and a counter that could not be written, leave no trace in a stamp.
+        """
         script = scripts.load("shared")["tally"]
         every = [self.keys(queue) for queue in queues]
         call = script.call({}, {}, each_keys=[[keys[key.name] for key in script.keys_each] for keys in every])
-        before: list[_Counted] = [_Counted() for _queue in queues]
+        calls, before = [call], [_Counted() for _queue in queues]
+        self._tallies += 1
+        turns = itertools.count(self._tallies)  # not those of all asks in the same tick
 
         def read(answers: Answers) -> list[Queue]:
             answer = answers[0]
             if isinstance(answer, Exception):
+                calls[0] = call
                 raise answer
-            now_ms = answer.values["now_ms"]
-            return [
-                _counted(queue, now_ms, row, last) for queue, row, last in zip(queues, answer.rows, before, strict=True)
+            now_ms: Any = answer.values["now_ms"]
+            told = {row[-1]: row for row in answer.rows}
+            found = [
+                _counted(queue, now_ms, told.get(number, last.row), last)
+                for number, (queue, last) in enumerate(zip(queues, before, strict=True), 1)
             ]
+            is_whole = next(turns) % WHOLE == 0
+            calls[0] = call if is_whole else replace(call, argv=[b"", *(last.row[-2] for last in before)])
+            return found
 
-        return Ask((call,), read)
+        return Ask(calls, read)
 
     def page_ask(self, queue: str, place: str, offset: int, limit: int, body_bytes: int) -> Ask[Page]:
         """A page in the place's own order; offset -1 is the last page."""
@@ -123,11 +143,15 @@ class Native(Layout):
 
 LAYOUT = Native
 
+_PLAIN = re.compile(r"[A-Za-z0-9_.:/+@-]{1,200}").fullmatch  # the name of a queue for sure: there may be ten thousand
+
 
 def _queue_of(item: bytes) -> str:
     name = to_text(item)
     if name.startswith("rqtui:{") and name.endswith("}:meta"):
         name = name[7:-6]
+    if _PLAIN(name):
+        return name
     try:
         keys(name)
     except UsageError:
@@ -151,28 +175,34 @@ def _queue(queue: str, answer: Answer | Exception) -> Queue:
 
 @cache
 def _columns() -> tuple[str, ...]:
-    """The columns of `shared/tally.lua`, in which `_counted` reads a queue."""
-    return tuple(column.name for column in scripts.load("shared")["tally"].returns["counted"].rows)
+    """The columns of `shared/tally.lua`, in which `_counted` reads a queue; not the two that are about the row."""
+    return tuple(column.name for column in scripts.load("shared")["tally"].returns["counted"].rows)[:_FIGURES]
+
+
+@lru_cache(10_000)
+def _count(place: str, state: State, number: int) -> Count:
+    """The same object for the same count: of ten thousand queues most are 0."""
+    return Count(place, state, number)
 
 
 @dataclass(slots=True)
 class _Counted:
     """What was counted last, and what was made of it; most queues are at rest most of the time."""
 
-    row: tuple[int, ...] = ()
+    row: tuple[Any, ...] = ()
     counts: tuple[Count, ...] = ()
     counters: Mapping[str, int] = field(default_factory=dict)
 
 
-def _counted(queue: str, now_ms: int, row: tuple[int, ...], last: _Counted) -> Queue:
+def _counted(queue: str, now_ms: int, row: tuple[Any, ...], last: _Counted) -> Queue:
     """A queue from a row of `shared/tally.lua`."""
-    (scheduled, ready, reserved, done, dead, paused, since, due, deadline, overdue, expired, registered, live,
-     enqueued, leased, acked, rejected, died, ran_out, pulled, dispatched, unnoted, dead_max) = row  # fmt: skip
+    (scheduled, ready, reserved, done, dead, paused, since, due, deadline, overdue, expired, registered, live, enqueued,
+     leased, acked, rejected, died, ran_out, pulled, dispatched, unnoted, dead_max) = row[:_FIGURES]  # fmt: skip
     if row != last.row:
         last.row = row
         numbers = zip(_STATES, (scheduled, ready, reserved, done, dead), strict=True)
-        last.counts = tuple([Count(place, state, number) for (place, state), number in numbers])
-        last.counters = {
+        last.counts = tuple([_count(place, state, number) for (place, state), number in numbers])
+        counters = {
             "in": enqueued,
             "out": acked + pulled,
             "failed": rejected + ran_out,
@@ -183,6 +213,8 @@ def _counted(queue: str, now_ms: int, row: tuple[int, ...], last: _Counted) -> Q
             "dead_max": dead_max,
             "registered": registered,
         }
+        if counters != last.counters:
+            last.counters = counters
     return Queue(
         queue,
         "native",

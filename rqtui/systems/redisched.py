@@ -86,14 +86,13 @@ class Redisched(Foreign):
         return any(type == right for type, (_prefix, right) in zip(pipe.execute(), _PREFIXES.values(), strict=True))
 
     def _findings(self, queue: str, answer: Answer | Exception) -> tuple[Finding, ...]:
-        """Where a kind has several remedies, which of them fits stands behind a colon."""
         found = super()._findings(queue, answer)
         words = self.words(queue)
         if words.startswith("--layout "):  # a topic with other options keeps them: of two layouts for it one counts
             in_ms = type(self)({**self.options_of(queue), "unit": "ms"}).words(queue)
             plain = f"--layout redisched:unit=ms act repair {words}"
             found = tuple(replace(one, remedy=one.remedy.replace(plain, f"act repair {in_ms}", 1)) for one in found)
-        return tuple(replace(one, kind=one.kind.partition(":")[0]) for one in found)
+        return found
 
     def decode(self, queue: str, place: str, row: Mapping[str, Any], now_ms: int) -> Job:
         """A job from its id, its score and its body."""

@@ -26,8 +26,8 @@ from typing import Any, NamedTuple
 from rqtui import durations
 from rqtui.errors import UsageError
 from rqtui.layout.foreign import Foreign, rows_by_name
-from rqtui.layout.layout import Answers, Ask
-from rqtui.model import Attempt, Fact, Job, Page, Place, Queue, Schedule, State, Worker
+from rqtui.layout.layout import Answers, Ask, answered
+from rqtui.model import Attempt, Fact, Job, Place, Schedule, State, Worker
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Answer, Call
 from rqtui.text import pickles
@@ -36,8 +36,6 @@ from rqtui.text.names import to_bytes, to_text
 from rqtui.text.pickling import pickled
 from rqtui.text.sanitise import safe
 
-TOGETHER = 25  # queues per call of `tally`
-AT_ONCE = 25  # jobs per call of `page`
 ROSTER, ROSTERS = 150, 4  # workers per call, and calls for those of a queue
 _PREFIX = re.compile(r"[A-Za-z0-9_.:{}-]+")  # rq/defaults.py 3.0
 _READ_BYTES = 64 * 1024  # of what `data` inflates to, in a page; a job that is looked at alone: `pickles.MOST_BYTES`
@@ -87,6 +85,7 @@ class Rq(Foreign):
     }
     has_json_bodies = True
     shares_workers = True
+    page_at_once = 25
     at_once = 100  # a job is a hash, two sets and a place: 500 kept the server for 20 ms
     new_body = '{"func": "module.function", "args": [], "kwargs": {}}'
     effects = {
@@ -158,34 +157,6 @@ class Rq(Foreign):
             if isinstance(answer, Answer):
                 ask.read([answer])
 
-    # -- counts ---------------------------------------------------------------------------------------------------
-
-    def queues_ask(self, queues: Sequence[str]) -> Ask[list[Queue]]:
-        """Counts of many queues, some of them per script."""
-        script = self.scripts["tally"]
-        every = [self.keys(queue) for queue in queues]
-        names = [key.name for key in script.keys_each]
-        calls = [
-            script.call(
-                {"suspended": f"{self.prefix}:suspended"},
-                {"prefix": self.prefix},
-                each_keys=[[keys[name] for name in names] for keys in every[at : at + TOGETHER]],
-            )
-            for at in range(0, len(every), TOGETHER)
-        ]
-
-        def read(answers: Answers) -> list[Queue]:
-            found: list[Queue] = []
-            for answer in answers:
-                if isinstance(answer, Exception):
-                    raise answer
-                for row in rows_by_name(answer):
-                    told = Answer("counted", values={**answer.values, **row})
-                    found.append(self._queue(queues[len(found)], told))
-            return found
-
-        return Ask(tuple(calls), read)
-
     # -- workers and schedules ------------------------------------------------------------------------------------
 
     def workers_ask(self, queue: str) -> Ask[tuple[Worker, ...]]:
@@ -194,9 +165,7 @@ class Rq(Foreign):
 
         def read(answers: Answers) -> tuple[Worker, ...]:
             found: dict[str, Worker] = {}
-            for answer in answers:
-                if isinstance(answer, Exception):
-                    raise answer
+            for answer in map(answered, answers):
                 now_ms = answer.values["now_ms"]
                 workers = (_worker(queue, row, now_ms) for row in rows_by_name(answer))
                 found.update((worker.name, worker) for worker in workers)
@@ -211,31 +180,11 @@ class Rq(Foreign):
         call = script.call(keys, {"prefix": self.prefix})
 
         def read(answers: Answers) -> tuple[Schedule, ...]:
-            if isinstance(answers[0], Exception):
-                raise answers[0]
-            return _schedules(rows_by_name(answers[0]))
+            return _schedules(rows_by_name(answered(answers[0])))
 
         return Ask((call,), read)
 
     # -- jobs -----------------------------------------------------------------------------------------------------
-
-    def page_ask(self, queue: str, place: str, offset: int, limit: int, body_bytes: int) -> Ask[Page]:
-        """A page; a long one by several scripts in one round trip, since each job is a few reads."""
-        if limit <= AT_ONCE or offset < 0:
-            return super().page_ask(queue, place, offset, limit, body_bytes)
-        end = offset + limit
-        asks = [
-            super(Rq, self).page_ask(queue, place, at, min(AT_ONCE, end - at), body_bytes)
-            for at in range(offset, end, AT_ONCE)
-        ]
-
-        def read(answers: Answers) -> Page:
-            pages = [ask.read([answer]) for ask, answer in zip(asks, answers, strict=True)]
-            jobs = tuple(job for page in pages for job in page.jobs)
-            following = offset + len(jobs)
-            return replace(pages[0], jobs=jobs, next=following if jobs and following < pages[0].total else None)
-
-        return Ask(tuple(call for ask in asks for call in ask.calls), read)
 
     def job_ask(self, queue: str, id: bytes, body_bytes: int) -> Ask[Job | None]:
         """All about one job, with the history of its runs."""
@@ -243,8 +192,7 @@ class Rq(Foreign):
         return Ask((call,), lambda answers: self._shown(queue, answers[0]))
 
     def _shown(self, queue: str, answer: Answer | Exception) -> Job | None:
-        if isinstance(answer, Exception):
-            raise answer
+        answer = answered(answer)
         if answer.word == "gone":
             return None
         row = {**answer.values, "more": rows_by_name(answer)}

@@ -53,14 +53,30 @@ def body_view(
     """
     if not body:
         return BodyView("empty", "")
-    head = body[:most_bytes]
-    cut = f"\n… the first {len(head)} of {len(body)} bytes" if len(head) < len(body) else ""
+    head, cut = _cut(body, most_bytes)
     if viewer == "hex":
         return BodyView(viewer, _hex_dump(head, width, revealed) + cut)
     if viewer == "text":
         return BodyView(viewer, "\n".join(safe_lines(_plain_text(head, bool(cut), revealed))) + cut)
     encoding, text = _decode(head, is_cut=bool(cut), revealed=revealed, width=width)
     return BodyView(encoding, text + cut)
+
+
+def body_lines(body: bytes, revealed: bool = False, most_bytes: int = MOST_BYTES) -> Iterator[str]:
+    """The lines of `body_view`; those of a hex dump one by one, since all of them take five times the body's bytes."""
+    head, cut = _cut(body, most_bytes)
+    found = _decoded(head, bool(cut), revealed, 80) if head else ("empty", "")
+    if found is not None:
+        yield from (found[1] + cut).split("\n")
+    else:
+        yield from _hex_lines(head, 80, revealed)
+        yield from cut.split("\n")[1:]
+
+
+def _cut(body: bytes, most_bytes: int) -> tuple[bytes, str]:
+    """The bytes that are shown, and the line that says what is left out."""
+    head = body[:most_bytes]
+    return head, f"\n… the first {len(head)} of {len(body)} bytes" if len(head) < len(body) else ""
 
 
 def _plain_text(head: bytes, is_cut: bool, revealed: bool) -> str:
@@ -119,7 +135,7 @@ def _made(patterns: Sequence[str]) -> _Secrets:
     words = "|".join([_SECRET_WORDS, *(f"(?:{pattern})" for pattern in patterns)])
     pair = re.compile(
         rf"""(?P<key>(?:(?-x:{words}))[\w.-]{{0,64}}["']?\s{{0,8}}[:=]\s{{0,8}})
-        (?: "(?:[^"\\]|\\.)*"? | '[^']*'? | [\[{{].*      # a string; or a list or an object: to the end
+        (?: "[^"\\]*(?:\\.[^"\\]*)*"? | '[^']*'? | [\[{{].*      # a string; or a list or an object: to the end
           | (?<=:\ )[^\n,;&"'}}\]]+ | [^\s,;&"'}}\]]+ )    # `Authorization: Bearer x` to the end of the line; a word
         """,
         re.IGNORECASE | re.VERBOSE | re.DOTALL,
@@ -132,6 +148,12 @@ _in_force = [_made(())]
 
 
 def _decode(head: bytes, is_cut: bool, revealed: bool, width: int, is_inner: bool = False) -> tuple[str, str]:
+    found = _decoded(head, is_cut, revealed, width, is_inner)
+    return found or ("hex", _hex_dump(head, width, revealed))
+
+
+def _decoded(head: bytes, is_cut: bool, revealed: bool, width: int, is_inner: bool = False) -> tuple[str, str] | None:
+    """Encoding and text; None where only a hex dump can show it."""
     text = _utf8(head, is_cut)
     most_chars = _GROWTH * max(MOST_BYTES, len(head))
     if text is not None and _is_json(text, is_cut):
@@ -146,7 +168,7 @@ def _decode(head: bytes, is_cut: bool, revealed: bool, width: int, is_inner: boo
         is_more = len(inner) > MOST_BYTES
         encoding, shown = _decode(inner[:MOST_BYTES], is_more, revealed, width, is_inner=True)
         return _ZLIB + encoding, shown + ("\n…" if is_more else "")
-    return "hex", _hex_dump(head, width, revealed)
+    return None
 
 
 def _utf8(head: bytes, is_cut: bool) -> str | None:
@@ -164,7 +186,8 @@ def _is_binary(text: str) -> bool:
 
 # ── JSON ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"?|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
+# A string runs from one backslash to the next: letter by letter it would take 130 bytes of memory for each of them.
+_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
 
 
 def _is_json(text: str, is_cut: bool) -> bool:
@@ -273,21 +296,28 @@ def _packed_as_json(body: bytes) -> str:
 # ── hex ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+_LETTERS = bytes(byte if 0x20 <= byte < 0x7F else ord(".") for byte in range(256))
+
+
 def _hex_dump(head: bytes, width: int, revealed: bool) -> str:
+    return "\n".join(_hex_lines(head, width, revealed))
+
+
+def _hex_lines(head: bytes, width: int, revealed: bool) -> Iterator[str]:
     """Offset, sixteen bytes (eight where it is narrow), and the letters among them; masked bytes are dots."""
     is_narrow = width < _HEX_CELLS
     step = 8 if is_narrow else 16
     hidden: frozenset[int] = frozenset() if revealed else _hidden(head)
-    lines = []
     for start in range(0, len(head), step):
-        row = list(enumerate(head[start : start + step], start))
-        letters = "".join("•" if at in hidden else chr(byte) if 0x20 <= byte < 0x7F else "." for at, byte in row)
-        pairs = ["••" if at in hidden else f"{byte:02x}" for at, byte in row]
+        row = head[start : start + step]
+        pairs, letters = row.hex(" "), row.translate(_LETTERS).decode("ascii")
+        if hidden and not hidden.isdisjoint(places := range(start, start + len(row))):
+            pairs = " ".join("••" if at in hidden else f"{byte:02x}" for at, byte in zip(places, row, strict=True))
+            letters = "".join("•" if at in hidden else letter for at, letter in zip(places, letters, strict=True))
         if is_narrow:
-            lines.append(f"{start:04x} {' '.join(pairs):<23} {letters}")
+            yield f"{start:04x} {pairs:<23} {letters}"
         else:
-            lines.append(f"{start:08x}  {' '.join(pairs[:8]):<23}  {' '.join(pairs[8:]):<23}  {letters}")
-    return "\n".join(lines)
+            yield f"{start:08x}  {pairs[:23]:<23}  {pairs[24:]:<23}  {letters}"
 
 
 def _hidden(head: bytes) -> frozenset[int]:

@@ -38,6 +38,7 @@ __all__ = [
     "is_generated",
     "is_secret",
     "job_id",
+    "left",
     "lease_bar",
     "mask_text",
     "moment",
@@ -49,6 +50,7 @@ __all__ = [
     "short_count",
     "since",
     "size",
+    "spans",
     "sparkline",
     "viewers",
     "wrap",
@@ -95,6 +97,18 @@ def age(ms: float | None) -> str:
         return f"{sign}{seconds // _DAY_S}d"
     years = seconds / _YEAR_S
     return f"{sign}{years:.1f}y" if years < 100 else f"{sign}{min(years, 999):.0f}y"
+
+
+def left(until_ms: int | None, now_ms: float) -> str:
+    """How long something can still be mended: `41s left`, `too late`; empty where there is no end."""
+    if until_ms is None:
+        return ""
+    return f"{age(until_ms - now_ms)} left" if until_ms > now_ms else "too late"
+
+
+def spans(over_ms: Iterable[int]) -> str:
+    """How far back some figures go: `over 1h00`, `over all time or 10m00` (0: since somebody began to count)."""
+    return f"over {' or '.join(age(ms) if ms else 'all time' for ms in over_ms)}"
 
 
 def duration(ms: float | None) -> str:
@@ -149,10 +163,10 @@ def count(number: int, exact: bool = True, width: int = 7) -> str:
     return short_count(number, exact)
 
 
-def numbered(number: int, noun: str, width: int = 9) -> str:
-    """`1 job`, `12 431 jobs`, `no bodies`; the number as `count` writes it."""
+def numbered(number: int, noun: str, width: int = 9, exact: bool = True) -> str:
+    """`1 job`, `12 431 jobs`, `~1.2k jobs`, `no bodies`; the number as `count` writes it."""
     plural = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
-    return f"{count(number, width=width) if number else 'no'} {noun if number == 1 else plural}"
+    return f"{count(number, exact, width) if number else 'no'} {noun if number == 1 else plural}"
 
 
 def share(part: int, whole: int) -> str:

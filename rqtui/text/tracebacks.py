@@ -151,7 +151,7 @@ _JAVA_CAUSE = re.compile(r"^Caused by: (?P<head>[^\n]+)", re.MULTILINE)
 _RUBY_HEAD = re.compile(r"^[^\n]{1,400}?:\d+:in [`'][^'\n]{1,200}': (?P<said>[^\n]*?) \((?P<kind>[A-Z][\w:]*)\)$", re.M)
 _PHP_PLACE = re.compile(r" in [^\s:]{1,300}\.php(?::| on line )\d+$")
 _NODE_CODE = re.compile(r"(?P<kind>[A-Z]\w*) \[(?P<code>[A-Z][A-Z0-9_]+)\](?=: |$)")
-_UNTELLING = re.compile(r"^(?:goroutine \d+|\[signal |Stack trace:|Traceback \(most recent call last\):?)")
+_UNTELLING = re.compile(r"^(?:goroutine \d+|\[signal |Stack trace:|Traceback(?: \(most recent call last\))?:?$)")
 
 
 def bounded(error: str) -> str:
@@ -162,6 +162,13 @@ def bounded(error: str) -> str:
 def read(error: str) -> Trace:
     """The parts of an error: its class, message and frame, as far as they can be told."""
     return _read(bounded(error))
+
+
+def line_of(error: str) -> str:
+    """The line of an error that says what happened, wherever its language puts it: the class and the message."""
+    trace = read(error)
+    says_both = trace.said.startswith(f"{trace.kind} ")  # Net::ReadTimeout with #<TCPSocket:(closed)>
+    return trace.said if says_both else ": ".join(part for part in (trace.kind, trace.said) if part)
 
 
 @lru_cache(512)  # the rows of a page are drawn again and again
@@ -227,9 +234,9 @@ def _line(text: str) -> str:
     Of a message with indented lines below it the first, or the one that names a class; else the last, which is where
     commands say why they ended.
     """
-    lines = [line for line in text.splitlines() if line.strip()]
+    lines = [line for line in text.splitlines() if line.strip() and not _UNTELLING.match(line)]
     if not lines:
-        return ""
+        return text.strip()
     if named := next((line for line in lines if _CLASS.match(line)), None):
         return named
     return lines[0] if len(lines) > 1 and lines[1][0].isspace() else lines[-1]
@@ -248,9 +255,3 @@ def _named(line: str, own: Frame | None, raised: Frame | None) -> Trace:
     while message.startswith(f"{kind}: "):  # said twice
         message = message.removeprefix(f"{kind}:").strip()
     return Trace(kind, message, own, raised)
-
-
-def last_line(error: str) -> str:
-    """Of a traceback the line that says what happened; the only line of any other error."""
-    lines = [line for line in error.splitlines() if line.strip()]
-    return lines[-1].strip() if lines else ""

@@ -321,6 +321,7 @@ class Cockpit(App[None]):
         view = self.navigation.view
         if view and view.is_drawn:
             view.show_happened()
+            view.count_down()
 
     # -- from Textual -------------------------------------------------------------------------------------------------
 

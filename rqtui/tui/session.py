@@ -7,6 +7,7 @@ engine's thread finds becomes a Textual message here, a class each.
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -14,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 from textual.message import Message
 
 from rqtui.config.settings import DEFAULT_SYSTEM, LONGEST_S, SHORTEST_S, Settings
+from rqtui.config.state_folder import state_folder
 from rqtui.connection import connect
 from rqtui.engine import ticker as tick
 from rqtui.errors import UsageError
 from rqtui.model import Focus, Queue, Ref, Snapshot
-from rqtui.operations.journal import Journal, state_folder
+from rqtui.operations.journal import Journal
 from rqtui.operations.watch import Watch
 from rqtui.tui.format import recent
 
@@ -102,8 +104,10 @@ class Session:
         self.engine: Engine | None = None
         self.layouts: Mapping[str, Layout] = {}
         self.refs: list[Ref] = []
+        self._engine_refs: list[Ref] | None = None  # of which these are a copy
         self.snapshot: Snapshot | None = None
         self.pictured = Focus()  # what the last picture was asked to show
+        self._pictured_s = 0.0  # `time.monotonic`
         self.known: dict[Ref, Queue] = {}  # every queue as it was counted last
         self.causes: dict[Ref, frozenset[str]] = {}  # of a queue's dead jobs, as far as somebody looked at them
         self.lost: tick.Lost | None = None
@@ -132,6 +136,11 @@ class Session:
         """Whether the picture is of the past: no other could be taken since."""
         return self.lost is not None or self.failed is not None
 
+    @property
+    def now_ms(self) -> int:
+        """The server's clock, carried on from the last picture; 0 before there is one."""
+        return self.snapshot.taken_ms + int(1000 * (time.monotonic() - self._pictured_s)) if self.snapshot else 0
+
     def connected(self, engine: Engine) -> None:
         """The engine was made."""
         self.engine, self.layouts = engine, engine.layouts
@@ -139,9 +148,12 @@ class Session:
     def pictured_anew(self, message: tick.Refreshed) -> None:
         """A picture was taken: Redis is there."""
         self.lost = self.failed = None
-        self.snapshot, self.refs = message.snapshot, list(self.engine.refs) if self.engine else []
+        self.snapshot = message.snapshot
+        known = self.engine.refs if self.engine else []
+        if known is not self._engine_refs:  # a list that is replaced when there are others, never changed
+            self._engine_refs, self.refs = known, list(known)
         self.watch.look(message.snapshot)
-        self.pictured = message.focus
+        self.pictured, self._pictured_s = message.focus, time.monotonic()
         self.known.update((Ref(queue.layout, queue.name), queue) for queue in message.snapshot.queues)
         if len(self.known) > len(self.refs):
             here = set(self.refs)

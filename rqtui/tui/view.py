@@ -266,6 +266,9 @@ class View(Screen[None]):
     def anew(self) -> None:
         """`r`: what a view found out by itself is found out again; the next picture comes anyway."""
 
+    def count_down(self) -> None:
+        """A second went by: findings that can be mended only until an instant say how long that is."""
+
     def diagnose(self, words: Content | None) -> None:
         """Says in the middle of the screen why there is nothing to see; None takes it away."""
         self._diagnosis.display = words is not None

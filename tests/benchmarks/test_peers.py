@@ -26,7 +26,7 @@ def modules(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         return importlib.import_module(name)
 
     yield load
-    for name in ("entries", "homes", "tables"):
+    for name in ("entries", "homes", "tables", "own", "own.line"):
         sys.modules.pop(name, None)
 
 
@@ -62,7 +62,7 @@ def test_a_worker_that_dies_ends_the_measurement_and_says_so(url: str) -> None:
 
 def test_every_program_says_how_it_is_called(url: str) -> None:
     paths = {"PYTHONPATH": f"{FOLDER.parent}:{FOLDER}"}  # as `homes.py` has it for programs of rqtui's own environment
-    for program in ("run.py", "floor.py", "growth.py", "peers/on_bare.py", "peers/on_rqtui.py"):
+    for program in ("run.py", "floor.py", "growth.py", "scaling.py", "peers/on_bare.py", "peers/on_rqtui.py"):
         command = [sys.executable, str(FOLDER / program), "--help"]
         ended = subprocess.run(command, capture_output=True, text=True, env={**environment(url), **paths}, timeout=60)
         assert ended.returncode == 0 and "usage: " in ended.stdout, f"{program}: {ended.stderr}"
@@ -95,6 +95,27 @@ def test_the_table_has_medians_with_their_spread_and_says_what_is_missing(module
     assert "| drain: times BullMQ at concurrency 50 | 10 | ≥ 2: met |" in text
     assert "| put in bulk: times BullMQ | 1 | ≥ 4: **missed** |" in text
     assert "| put in bulk: times rq | not measured | ≥ 8 |" in text
+
+
+def test_what_rqtui_costs_by_itself_stands_below_with_goal_and_verdict(modules: Any) -> None:
+    tables, line = modules("tables"), modules("own.line").Line
+    own = [
+        line("first paint of rqtui", 0.5, "s"),
+        line("  against the empty app", 1.3, "×", "≤ 1.2"),
+        line("put one by one", 29.0, "µs", "≤ 30"),
+        line("memory", None, "bytes", "≤ 425", "not measured: this server has no INFO"),
+    ]
+    where = {
+        "date": "2026-11-22", "cpu": "a CPU", "cores": 2, "system": "Linux", "python": "3.11", "packages": {},
+        "server": "Redis", "settings": {}, "rounds": 5, "is_quick": False, "versions": {},
+    }  # fmt: skip
+    document = {"machine": where, "found": {}, "missing": {}, "own": [each.document() for each in own]}
+    rows = [row for row in tables.report(document).splitlines() if row.startswith("|")]
+    assert rows[2:] == [
+        "| first paint of rqtui: against the empty app | 1.3 × | ≤ 1.2: **missed** |",
+        "| put one by one | 29 µs | ≤ 30: met |",
+        "| memory | not measured: this server has no INFO | ≤ 425 |",
+    ]
 
 
 def test_every_peer_has_a_program(modules: Any) -> None:

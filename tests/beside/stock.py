@@ -1,40 +1,41 @@
-"""Stock RQ beside a test: its API through a driver, its workers as processes, `rq` itself, and what ran.
+"""What is alike beside every system: stock programs as processes that can be killed, their own API through a driver,
+rqtui's shell, and what ran. `beside/<system>/stock.py` has what is peculiar.
 
 stock.do("enqueue", queue="default", func="shop.add", args=[1, 2])
-with stock.worker("w1", "default"):
-    wait_until(lambda: stock.runs()[id], …)
+worker = stock.start("default", name="w1")
+wait_until(lambda: stock.runs()[id], …)
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import signal
 import subprocess
 from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
-from redis import Redis
-from shell import shell
+from shell import Ran, shell
 from soaking import descendants, is_alive
 from waiting import wait_until
 
 from rqtui.connection.connect import connect
 
-APP = Path(__file__).parent / "app"
 RAN, FIXED = "beside:ran", "beside:fixed"
-SLOW_S = 60.0  # for a process of Python to begin, on a machine that is busy
+SLOW_S = 60.0  # for a process to begin, on a machine that is busy
 
 
 class StockError(Exception):
-    """RQ raised; the text is its traceback."""
+    """The system's own API raised; the text is its traceback."""
 
 
 class Worker:
-    """A worker's process; `kill` takes its work horse with it, as a machine that dies does."""
+    """A worker's process; `kill` takes what it has started with it, as a machine that dies does."""
 
     def __init__(self, name: str, process: subprocess.Popen[bytes], log: Path) -> None:
         self.name, self.process, self.log = name, process, log
@@ -43,7 +44,7 @@ class Worker:
         """−9, to it and to all that it has started; again is no harm."""
         if self.process.poll() is not None:
             return
-        self.process.send_signal(signal.SIGSTOP)  # so that it notices no horse that dies
+        self.process.send_signal(signal.SIGSTOP)  # so that it notices no child that dies
         family = descendants(self.process.pid)
         for pid in (self.process.pid, *family):
             with suppress(ProcessLookupError):
@@ -56,6 +57,11 @@ class Worker:
         for pid in (self.process.pid, *descendants(self.process.pid)):
             os.kill(pid, signal.SIGSTOP)
 
+    def go_on(self) -> None:
+        """It hangs no more."""
+        for pid in (self.process.pid, *descendants(self.process.pid)):
+            os.kill(pid, signal.SIGCONT)
+
     @property
     def said(self) -> str:
         """Its log."""
@@ -63,19 +69,16 @@ class Worker:
 
 
 class Stock:
-    """RQ of one version at one Redis."""
+    """A system of one version at one Redis: `driver` is the command of its driver, `queue` where verbs act unasked."""
 
-    def __init__(self, folder: Path, version: str, url: str, logs: Path) -> None:
-        self.version, self.url, self.client = version, url, connect(url)
-        self._bin, self._logs, self._number = folder / "bin", logs, 0
-        self._environ = {**os.environ, "PYTHONPATH": str(APP), "PYTHONUNBUFFERED": "1"}
+    queue: ClassVar[str]
+
+    def __init__(self, driver: Sequence[str], environ: Mapping[str, str], url: str, logs: Path) -> None:
+        self.url, self.client = url, connect(url)
+        self._logs, self._number, self._environ = logs, 0, {**os.environ, **environ}
         self._started = ExitStack()
         self._driver = subprocess.Popen(
-            [str(self._bin / "python"), str(APP / "driver.py"), url],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=self._environ,
-            text=True,
+            driver, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=self._environ, text=True
         )
 
     def __enter__(self) -> Self:
@@ -88,7 +91,7 @@ class Stock:
         self.client.close()
 
     def do(self, command: str, **options: Any) -> Any:
-        """One command of `app/driver.py`; raises StockError."""
+        """One command of `app/driver`; raises StockError."""
         assert self._driver.stdin
         assert self._driver.stdout
         self._driver.stdin.write(json.dumps([command, options]) + "\n")
@@ -98,34 +101,34 @@ class Stock:
             raise StockError(answer["error"])
         return answer["value"]
 
-    def rq(self, *words: str) -> str:
-        """What `rq WORDS…` prints."""
-        command = [str(self._bin / "rq"), *words, "-u", self.url]
-        return subprocess.run(command, env=self._environ, capture_output=True, text=True, check=True).stdout
-
-    def cron(self) -> Worker:
-        """`rq cron` with the application's schedule; it is killed when the test ends."""
-        log = self._logs / "cron.log"
-        command = [str(self._bin / "rq"), "cron", "-u", self.url, str(APP / "night.py")]
+    def begin(
+        self,
+        command: Sequence[str],
+        is_there: Callable[[Worker], bool] = lambda _worker: True,
+        name: str = "",
+        **environ: str,
+    ) -> Worker:
+        """A process, at work; it is killed when the test ends."""
+        self._number += 1
+        name = name or f"stock-{self._number}"
+        log = self._logs / f"{name}.log"
         with log.open("wb") as file:
-            process = subprocess.Popen(command, env=self._environ, stdout=file, stderr=file, start_new_session=True)
-        made = Worker("cron", process, log)
+            process = subprocess.Popen(
+                command, env={**self._environ, **environ}, stdout=file, stderr=file, start_new_session=True
+            )
+        made = Worker(name, process, log)
         self._started.callback(made.kill)
+
+        def is_at_work() -> bool:
+            assert process.poll() is None, made.said
+            return is_there(made)
+
+        wait_until(is_at_work, SLOW_S, f"{name} is at work")
         return made
 
-    def start(self, *queues: str, name: str = "", options: tuple[str, ...] = ()) -> Worker:
-        """A worker, at work; it is killed when the test ends."""
-        made = self._begin(queues or ("default",), name, options)
-        self._started.callback(made.kill)
-        return made
-
-    @contextmanager
-    def worker(self, *queues: str, name: str = "", options: tuple[str, ...] = ()) -> Iterator[Worker]:
-        """A worker, at work; at the end of the block it is told to finish, and has gone."""
-        made = self.start(*queues, name=name, options=options)
-        yield made
-        made.process.terminate()
-        made.process.wait(SLOW_S)
+    def kill_all(self) -> None:
+        """−9, to every process that was begun."""
+        self._started.close()
 
     def rqtui(self, *words: str, code: int = 0) -> Any:
         """The JSON document that `rqtui WORDS… --json` prints, with no other option; it ends with `code`."""
@@ -133,25 +136,16 @@ class Stock:
         assert ran.code == code, (words, ran.code, ran.out, ran.err)
         return ran.json
 
-    def act(self, verb: str, *words: str, code: int = 0, queue: str = "rq:default") -> dict[str, str]:
+    def act(self, verb: str, *words: str, code: int = 0, queue: str = "") -> dict[str, str]:
         """What `rqtui act VERB QUEUE WORDS…` answers for each job."""
-        found = self.rqtui("act", verb, queue, *words, "--yes", code=code)
+        found = self.rqtui("act", verb, queue or self.queue, *words, "--yes", code=code)
         return {result["id"]: result["word"] for result in found["results"]}
 
-    def _begin(self, queues: tuple[str, ...], name: str, options: tuple[str, ...]) -> Worker:
-        self._number += 1
-        name = name or f"stock-{self._number}"
-        log = self._logs / f"{name}.log"
-        command = [str(self._bin / "rq"), "worker", "-u", self.url, "--name", name, *options, *queues]
-        with log.open("wb") as file:
-            process = subprocess.Popen(command, env=self._environ, stdout=file, stderr=file, start_new_session=True)
-        made = Worker(name, process, log)
-        wait_until(lambda: self._is_there(made), SLOW_S, f"worker {name} is at work")
-        return made
-
-    def _is_there(self, worker: Worker) -> bool:
-        assert worker.process.poll() is None, worker.said
-        return self.client.hget(f"rq:worker:{worker.name}", "state") in (b"idle", b"busy")
+    def refused(self, verb: str, *words: str, queue: str = "") -> str:
+        """What is said when a verb is refused: its exit code is 1."""
+        ran = shell(self.url, "act", verb, queue or self.queue, *words, "--yes")
+        assert ran.code == 1, (ran.out, ran.err)
+        return f"{ran.out} {ran.err}"
 
     def runs(self) -> dict[str, list[str]]:
         """By whom each job was run, in order."""
@@ -165,25 +159,36 @@ class Stock:
         """Waits until that job has been begun so many times."""
         wait_until(lambda: len(self.runs()[id]) >= times, SLOW_S, f"{id} is run", every_s=0.02)
 
-    def until(self, id: str, status: str) -> dict[str, Any]:
-        """Waits until RQ says that of a job; all it says."""
-        wait_until(lambda: (self.do("job", id=id) or {}).get("status") == status, SLOW_S, f"{id} is {status}", 0.02)
-        found: dict[str, Any] = self.do("job", id=id)
+    def findings(self) -> list[dict[str, Any]]:
+        """What `rqtui health` finds."""
+        found: list[dict[str, Any]] = shell(self.url, "health", "--json").json["findings"]
         return found
 
-    def holding(self, id: str, worker: str = "", queue: str = "default", **options: Any) -> Worker:
-        """A worker that has begun job `id`, which goes on until the key `go` is there."""
-        self.do("enqueue", queue=queue, func="shop.hold", args=["go"], id=id, **options)
-        made = self.start(queue, name=worker)
-        self.until_ran(id)
-        return made
+    def found(self, kind: str) -> dict[str, Any]:
+        """The one finding of that kind."""
+        said = self.findings()
+        of_kind = [each for each in said if each["kind"] == kind]
+        assert len(of_kind) == 1, f"not one {kind} among {said}"
+        return of_kind[0]
 
+    def is_said(self, kind: str) -> bool:
+        """Whether there is a finding of that kind."""
+        return any(each["kind"] == kind for each in self.findings())
 
-def aged(client: Redis, queue: str, seconds: int) -> None:
-    """Makes the leases of a queue, the workers and the executions so much older, as if nobody had renewed them."""
-    for member, score in client.zrange(f"rq:wip:{queue}", 0, -1, withscores=True):
-        client.zadd(f"rq:wip:{queue}", {member: score - seconds})
-    for pattern in ("rq:worker:*", "rq:execution:*", "rq:executions:*"):
-        for key in client.scan_iter(pattern):
-            if (left_s := client.ttl(key)) > 0:
-                client.expire(key, left_s - seconds)
+    def mend(self, finding: Mapping[str, Any], command: str) -> Ran | None:
+        """Runs the command, which has to stand in the remedy of the finding; verbs are said yes to, loops go round
+        once; None after a command of redis-cli."""
+        assert command in finding["remedy"], finding["remedy"]
+        program, *words = shlex.split(command)
+        if program == "redis-cli":
+            self.client.execute_command(*words)
+            return None
+        more = {"act": ["--yes"], "reap": ["--once"], "dispatch": ["--once"]}
+        ran = shell(self.url, *words, *(word for word in more[words[0]] if word not in words))
+        assert ran.code == 0, (command, ran.out, ran.err)
+        return ran
+
+    def command_in(self, finding: Mapping[str, Any], pattern: str) -> str:
+        """The command in the remedy of a finding that matches."""
+        [command] = set(re.findall(pattern, finding["remedy"]))
+        return str(command)

@@ -19,6 +19,10 @@ ENGINE = (
     "put → running on an idle queue, median",
     "drain of no-op jobs, one process",
     "bulk put, 1000 per call",
+    "put one by one, awaited, client CPU",
+    "put, 100 awaited at once, client CPU",
+    "bulk put, awaited, per job, client CPU",
+    "drain of no-op jobs, awaited, per job, client CPU",
     "round trips per tick, 1 queue",
     "dramatiq",
     "BullMQ",
@@ -96,11 +100,40 @@ def test_every_loop_is_measured_beside_its_original_and_moves_every_job(capsys: 
         assert " of " not in lines[f"{name}: the original"]["note"].partition(",")[0]
         assert lines[f"{name}: the original"]["value"] > 0
     longest = [line for line in found["results"] if "longest call" in line["name"] and line["target"]]
-    assert len(longest) == len(LAYOUTS) + 4  # the loops; counting and a page of safe_pop; a tick and counting of RQ
+    assert len(longest) == len(LAYOUTS) + 2, "counting and a page of safe_pop"
     assert all(line["met"] is not None for line in longest)
     assert any(line["name"].startswith("safe_pop: counting 2000 entries") for line in longest)
 
 
+SYSTEMS = {"RQ": "rq info", "Sidekiq": "Sidekiq's API", "BullMQ": "getJobCounts()", "Celery": "Flower's API"}
+
+
+def test_a_tick_of_every_large_system_is_one_round_trip_and_its_looks_are_timed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert bench("scale", as_json=True, scale=0.002, beside=False) == 0
+    found = json.loads(capsys.readouterr().out)["results"]
+    lines = {line["name"]: line for line in found}
+    for system, tool in SYSTEMS.items():
+        assert lines[f"{tool} over 30 queues"]["note"] == "not asked for, not measured"
+        for tick in ("a tick of rqtui over 30 queues", "a tick with 2000 jobs in each place of one more"):
+            assert lines[f"{system}: {tick}"]["note"].endswith("; 1 round trip")
+        assert lines[f"{system}: counting 2000 jobs in each place, longest call"]["met"] is not None
+    looks = [line for line in found if line["target"]]
+    assert len([line for line in looks if line["name"] == "  a page of each place"]) == len(SYSTEMS)
+    assert all(line["met"] is not None and line["note"] for line in looks)
+
+
+@pytest.mark.beside
+def test_the_tools_of_the_systems_count_the_same_queues(capsys: pytest.CaptureFixture[str]) -> None:
+    assert bench("scale", as_json=True, scale=0.002) == 0
+    found = json.loads(capsys.readouterr().out)["results"]
+    of_tools = [line for line in found if line["name"].endswith("30 queues") and "a tick of rqtui" not in line["name"]]
+    assert len(of_tools) >= len(SYSTEMS)
+    assert all("not measured" in line["note"] or "it counted" not in line["note"] for line in of_tools), of_tools
+
+
+@pytest.mark.matrix
 def test_without_a_slow_log_the_longest_call_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert bench("layouts", as_json=True, server="fake", scale=0.0002) == 0
     found = json.loads(capsys.readouterr().out)
@@ -109,8 +142,17 @@ def test_without_a_slow_log_the_longest_call_says_so(capsys: pytest.CaptureFixtu
     assert all(line["value"] is None and "no slow log" in line["note"] for line in longest)
 
 
+@pytest.mark.matrix
+def test_many_queues_and_keys_are_measured_in_every_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert bench("many", as_json=True, scale=0.01, beside=False) == 0
+    lines = json.loads(capsys.readouterr().out)["results"]
+    assert len(lines) == 4 + (2 + 4) * 5
+    assert all(line["value"] is not None for line in lines), lines
+    assert all(line["note"] == "" or line["note"].endswith("commands") for line in lines)
+
+
 def test_something_else_cannot_be_measured() -> None:
-    with pytest.raises(UsageError, match="engine, screen, layouts"):
+    with pytest.raises(UsageError, match="engine, screen, layouts, scale, many"):
         bench("weather")
 
 

@@ -8,13 +8,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import keyspace
 import pytest
 from redis import Redis
 from screens import Seeded
 from shell import Ran, environment, shell
 
 from rqtui.operations import undo_files
+from rqtui.testing import keyspace
 
 PROFILE = """
 [profiles.careful]

@@ -13,14 +13,15 @@ from pathlib import Path
 
 import pytest
 from families import in_one
-from keyspace import dump, plant
 from redis import Redis
 from shell import ROOT, environment, process, shell
 from waiting import PATIENCE_S, wait_until
 
 from rqtui.client.queue import BYTES, Queue
+from rqtui.config.state_folder import state_folder
 from rqtui.operations import undo
-from rqtui.operations.journal import Journal, state_folder
+from rqtui.operations.journal import Journal
+from rqtui.testing.keyspace import dump, plant
 
 NOWHERE = "redis://127.0.0.1:1"
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import sys
 
-import keyspace
 import pytest
 from redis import Redis
 from screens import Seeded
 from shell import shell
 
+from rqtui.config.state_folder import state_folder
 from rqtui.connection.connect import mask
-from rqtui.operations.journal import Journal, state_folder
+from rqtui.operations.journal import Journal
+from rqtui.testing import keyspace
 
 NOWHERE = "redis://127.0.0.1:1"
 

@@ -171,7 +171,7 @@ def test_schedules_are_listed_by_their_next_time(client: Redis, url: str, run) -
     wrong = run("schedules", "--json")
     assert (wrong.code, wrong.json) == (1, []) and "mill:schedules" in wrong.err
     ran = shell(url, "--layout", "native", "schedules")
-    assert ran.code == 0 and "no system in this Redis keeps schedules there; of mill" in ran.err
+    assert ran.code == 0 and "no system in this Redis keeps schedules there; of bullmq, mill" in ran.err
 
 
 def test_a_right_that_is_missing_is_told_of_systems_that_are_there(client: Redis, url: str, mill: type[Mill]) -> None:

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 
 import pytest
-from keyspace import dump
 from planted_systems import (
     DISPATCHER,
     HOUR_S,
@@ -15,6 +14,7 @@ from planted_systems import (
     REDISCHED,
     RQ,
     SAFE_POP,
+    SIDEKIQ,
     TIMEOUT_SETS,
     Shell,
     System,
@@ -26,6 +26,7 @@ from shapes import HEALTH, JOB, PAGE, SNAPSHOT, fits
 from shell import shell
 
 from rqtui.systems import registry
+from rqtui.testing.keyspace import dump
 
 # ── looking ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -40,7 +41,7 @@ def test_a_snapshot_counts_every_place(client: Redis, sh: Callable[..., Shell], 
     [queue] = document["queues"]
     counts = {count["place"]: count["count"] for count in queue["places"]}
     ready = next(count["place"] for count in queue["places"] if count["state"] == "ready")
-    assert counts == {**dict.fromkeys(counts, 1), ready: 2}
+    assert counts == {**dict.fromkeys(counts, 1), ready: 2, **system.unplanted}
     assert (queue["queue"], queue["layout"]) == (system.queue, system.layout)
     assert dump(client) == before
 
@@ -120,7 +121,7 @@ def test_workers_health_and_check(client: Redis, sh: Callable[..., Shell], syste
     on = sh(system, planted=True)
     before = dump(client)
     workers = on.run("workers", system.queue, "--json").json
-    assert [each["worker"] for each in workers] == (["c"] if system is ORIZURU else [])
+    assert [each["worker"] for each in workers] == {ORIZURU: ["c"], SIDEKIQ: ["host:1:x"]}.get(system, [])
     health = shell(on.url, "--layout", system.spec, "health", system.queue, "--json")
     fits(health.json, HEALTH)
     assert health.code == {"ok": 0, "warning": 1, "critical": 2}[health.json["severity"]]
@@ -215,6 +216,7 @@ def test_a_field_that_a_system_does_not_keep_is_refused_and_those_it_keeps_are_n
         REDISCHED: {"--id", "--delay"},
         SAFE_POP: {"--id"},
         RQ: {"--ttr", "--max-attempts", "--keep", "--id", "--delay"},
+        SIDEKIQ: {"--id", "--delay"},
     }.get(system, set())
     on = sh(system)
     if words[0] in keeps:
@@ -222,7 +224,7 @@ def test_a_field_that_a_system_does_not_keep_is_refused_and_those_it_keeps_are_n
         return
     said = on.refused("put", system.queue, system.body, *words)
     assert f"{system.layout} keeps no {words[0][2:].replace('-', '_')}" in said
-    assert "a job of it has" in said
+    assert "a job of it is given" in said
     lines = b'{"body": [1]}\n{"body": [2], "%s": "3"}\n' % words[0][2:].encode()
     if words[0] in ("--name", "--id"):
         ran = on.run("put", system.queue, "--lines", "-", stdin=lines, code=2)
@@ -374,7 +376,7 @@ def test_a_dry_run_changes_nothing_and_names_what_would_be_asked(
     assert on.act("delete", *both, "--dry-run") == ["would", "would"]
     assert on.act("delete", "--place", "ready", "--all", "--dry-run") == ["would", "would"]
     assert on.act("delete", "--place", "ready", "--filter", f"id:{both[0]}", "--dry-run") == ["would"]
-    if system is not RQ:
+    if system not in (RQ, SIDEKIQ):
         assert "no dry run" in on.refused("act", "pull", system.queue, "--dry-run")
     assert dump(client) == before
 
@@ -399,7 +401,7 @@ def test_what_is_dangerous_is_refused_where_nobody_can_be_asked(
     on = sh(system, planted=True)
     before = dump(client)
     deletes = ("delete", system.queue, on.ids("ready")[0])
-    for words in (deletes, ("pull", system.queue) if system is not RQ else deletes):
+    for words in (deletes, ("pull", system.queue) if system not in (RQ, SIDEKIQ) else deletes):
         assert "--yes" in on.refused("act", *words, code=1)
         assert "--read-only" in on.refused("act", *words, "--yes", "--read-only", code=1)
     assert "--read-only" in on.refused("put", system.queue, "[1]", "--read-only", code=1)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import pytest
 from families import in_one
-from keyspace import Zset, dump, plant
 from planted_systems import (
     DISPATCHER,
     HOUR_S,
@@ -17,10 +16,13 @@ from planted_systems import (
     REDISCHED,
     RQ,
     SAFE_POP,
+    SIDEKIQ,
+    SYSTEMS,
     TIMEOUT_SETS,
     Shell,
     System,
     every_system,
+    hard_job,
     now_s,
 )
 from redis import Redis
@@ -28,6 +30,7 @@ from shapes import FINDING, HEALTH, PAGE, fits
 from shell import shell
 
 from rqtui.systems import registry
+from rqtui.testing.keyspace import Zset, dump, plant
 
 # ── health ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -318,6 +321,11 @@ def test_members_that_cannot_be_decoded_are_shown_and_never_moved_by_a_look(
         ORIZURU: {"jobs": [*HOSTILE], "orizuru:consumers": {*HOSTILE}, "orizuru:consumers:c:unacked": [*HOSTILE]},
         SAFE_POP: {"crawl": [*HOSTILE], "crawl:done": {*HOSTILE}},
         RQ: {"rq:queue:default": [*HOSTILE], "rq:failed:default": Zset({each: 1.9e9 for each in HOSTILE})},
+        SIDEKIQ: {
+            "queues": {"default"},
+            "queue:default": [*HOSTILE],
+            **{place: Zset({each: 1.9e9 for each in HOSTILE}) for place in ("schedule", "retry", "dead")},
+        },
     }
     plant(client, keys[system])
     before = dump(client)
@@ -347,11 +355,17 @@ def test_members_that_cannot_be_decoded_are_shown_and_never_moved_by_a_look(
 BIG = 30 * 2**20
 
 
-@every_system
+@pytest.mark.parametrize(
+    "system",
+    [each if each in (RQ, TIMEOUT_SETS) else pytest.param(each, marks=pytest.mark.matrix) for each in SYSTEMS],
+    ids=str,
+)
 def test_a_payload_of_30_megabytes_is_told_by_its_size_and_goes_whole_when_it_is_meant(
     client: Redis, url: str, system: System
 ) -> None:
     body = b"\xc6" + BIG.to_bytes(4, "big") + b"x" * BIG
+    if system is SIDEKIQ:
+        body = hard_job("big").replace("[]", f'["{"x" * BIG}"]').encode()
     keys: dict[System, dict[str, object]] = {
         DISPATCHER: {"readytasklist": [b"a", body, b"b"]},
         REDISCHED: {MAIL["jobs"]: {"big": body}, MAIL["queued"]: Zset({"big": 1e12})},
@@ -359,6 +373,7 @@ def test_a_payload_of_30_megabytes_is_told_by_its_size_and_goes_whole_when_it_is
         ORIZURU: {"jobs": [b"\x91\x01", body, b"\x91\x02"]},
         SAFE_POP: {"crawl": ["big"], "crawl:data:big": body},
         RQ: {"rq:queue:default": ["big"], "rq:job:big": {"data": body, "status": "queued"}},
+        SIDEKIQ: {"queues": {"default"}, "queue:default": [hard_job("a"), body, hard_job("b")]},
     }
     plant(client, keys[system])
     on = Shell(url, system)
@@ -377,5 +392,5 @@ def test_a_payload_of_30_megabytes_is_told_by_its_size_and_goes_whole_when_it_is
     else:
         assert on.act("delete", "--place", "todos", "--all") == ["moved"]
     left = on.run("jobs", system.queue, "ready", "--json").json
-    assert left["total"] == (2 if system in (DISPATCHER, ORIZURU) else 0)
+    assert left["total"] == (2 if system in (DISPATCHER, ORIZURU, SIDEKIQ) else 0)
     assert client.memory_usage("crawl:data:big") is None

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import pytest
 from families import in_one
-from keyspace import dump, plant
 from planted_systems import (
     DISPATCHER,
     HOUR_S,
@@ -26,6 +25,7 @@ from shapes import DISPATCHED, REAPED, fits
 from shell import shell
 
 from rqtui.systems import registry
+from rqtui.testing.keyspace import dump, plant
 
 # ── loops ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -142,8 +142,9 @@ def test_a_name_of_two_layouts_is_asked_back_and_its_layout_settles_it(client: R
 
 
 def test_a_layout_twice_is_two_queues_each_with_its_own_options(client: Redis, url: str) -> None:
-    client.zadd("later-a", {"x": now_s() - 5})
-    client.zadd("later-b", {"y": now_s() - 5})
+    past_s = now_s() - 5  # of both: the one that waits longer stands first
+    client.zadd("later-a", {"x": past_s})
+    client.zadd("later-b", {"y": past_s})
     specs = ("--layout", "dispatcher:ready=a,delayed=later-a", "--layout", "dispatcher:ready=b,delayed=later-b")
     found = shell(url, *specs, "snapshot", "--json").json["queues"]
     assert [each["queue"] for each in found] == ["a", "b"]
@@ -156,7 +157,7 @@ def test_a_layout_twice_is_two_queues_each_with_its_own_options(client: Redis, u
 def test_a_layout_that_is_not_there_is_answered_with_those_that_are(client: Redis, url: str) -> None:
     ran = shell(url, "--layout", "rediscehd:topic=x", "snapshot")
     assert ran.code == 2
-    assert "dispatcher, native, orizuru, redisched, rq, safe_pop, timeout_sets" in ran.err
+    assert f"there are: {', '.join(registry.names())}." in ran.err
 
 
 def test_an_option_twice_is_a_slip(client: Redis, url: str) -> None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from redis import Redis
 from waiting import wait_until
 
 from rqtui.client import heartbeat
-from rqtui.client.queue import Queue
+from rqtui.client.ack_buffer import Outbox
+from rqtui.coroutines import run_at_once
 
 WORKERS = "rqtui:{mail}:workers"
 
@@ -24,12 +29,12 @@ def calls(client: Redis) -> int:
 
 
 def test_beats_that_fail_are_told_once_until_one_is_taken(
-    client: Redis, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    client: Redis, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, kind: Any, url: str
 ) -> None:
     monkeypatch.setattr(heartbeat, "RETRY_S", 0.02)
     monkeypatch.setattr(heartbeat, "WORKER_TTL_MS", 60)
     caplog.set_level(logging.WARNING, "rqtui")
-    queue = Queue("mail", client)
+    queue = kind("mail", url)
     queue.put(1, id="a")
     jobs = iter(queue.consume(worker="w1"))
     next(jobs)
@@ -47,3 +52,25 @@ def test_beats_that_fail_are_told_once_until_one_is_taken(
     finally:
         client.delete(WORKERS)
         jobs.close()
+        queue.close()
+
+
+def test_outcomes_that_a_beat_was_sending_when_it_was_cancelled_are_sent_again() -> None:
+    async def cancelled(calls: Sequence[Any]) -> Any:
+        raise asyncio.CancelledError
+
+    outbox = Outbox(lambda verb, rows: (verb, *rows), lambda job: None)  # type: ignore[arg-type,return-value]
+    outbox.add("ack", SimpleNamespace(id_bytes=b"a", token="t"))  # type: ignore[arg-type]
+    beats = heartbeat.Beats(
+        cancelled,
+        lambda verb, args, rows: verb,  # type: ignore[arg-type,return-value]
+        outbox,
+        identity={"worker": "w1"},
+        ttr_ms=None,
+        current=lambda: b"",
+        on_order=lambda word: None,
+        on_tick=lambda: None,
+    )
+    with pytest.raises(asyncio.CancelledError):
+        run_at_once(beats._looked())
+    assert [parcel.call for parcel in outbox.take()] == [("ack", (b"a", "t"))]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from redis import Redis
 
-from rqtui.client import queue as client_module
+from rqtui.client import calls
 from rqtui.client.prefetch import one_ahead
 from rqtui.client.queue import Queue
 from rqtui.errors import Refused, UsageError
@@ -77,7 +77,7 @@ def test_what_was_made_before_a_fault_was_sent(made: int) -> None:
 def test_a_job_that_cannot_be_described_leaves_the_batches_before_it_in(
     client: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client_module, "MOST", 10)
+    monkeypatch.setattr(calls, "MOST", 10)
     queue = Queue("mail", client)
     with pytest.raises(UsageError, match="Job 26"):
         queue.put_many([*range(25), {"id": "x"}])

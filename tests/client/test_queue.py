@@ -6,13 +6,13 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
+from uuid import RFC_4122, UUID
 
 import pytest
+from aging import age
 from families import in_one
-from keyspace import age, diff, dump
 from proxy import Proxy
 from redis import Redis
 from versions import is_older
@@ -22,13 +22,8 @@ from walking import problems
 from rqtui.client.leased_job import error_text
 from rqtui.client.queue import BYTES, JSON, MSGPACK, Queue
 from rqtui.errors import CodecError, Refused, ServerError, Unreachable, UsageError, WrongType
-from rqtui.ids import new_ids
-
-
-@pytest.fixture
-def queue(client: Redis, url: str) -> Iterator[Queue]:
-    with Queue("mail", url) as made:
-        yield made
+from rqtui.ids import DIGITS, new_ids
+from rqtui.testing.keyspace import diff, dump
 
 
 def counts(queue: Queue) -> dict[str, int]:
@@ -63,6 +58,13 @@ def test_an_id_of_ours_has_22_letters_and_sorts_by_time() -> None:
     assert ids == sorted(ids)
     assert len(set(ids)) == len(ids)
     assert {len(one) for one in ids} == {22}
+    for one in ids[::97]:  # a uuid7: RFC 9562, 5.7
+        high, low = (
+            sum(62**at * DIGITS.index(letter) for at, letter in enumerate(reversed(half)))
+            for half in (one[:11], one[11:])
+        )
+        made = UUID(int=high << 64 | low)
+        assert (made.version, made.variant) == (7, RFC_4122) and abs((high >> 16) / 1000 - time.time()) < 60
 
 
 @pytest.mark.parametrize("size", [0, 4096, 4097, 300_000])
@@ -127,9 +129,9 @@ def test_the_name_of_a_queue_stands_on_the_list_after_the_first_put(queue: Queue
     "name",
     ["", "a b", "a{b", "a}b", "a\tb", "a\nb", "a\x00b", "a\x7fb", "x" * 201, "ü" * 101, "a\u00a0b", "a\ud800", 7],
 )
-def test_a_name_that_is_none_is_refused_with_a_sentence(name: Any) -> None:
+def test_a_name_that_is_none_is_refused_with_a_sentence(kind: Any, name: Any) -> None:
     with pytest.raises(UsageError, match="name"):
-        Queue(name)
+        kind(name)
 
 
 @pytest.mark.parametrize(
@@ -218,16 +220,16 @@ def test_a_body_that_is_no_json_is_found_where_it_is_asked_for(queue: Queue) -> 
         _ = job.body
 
 
-def test_a_client_of_the_callers_own_lends_its_server_not_its_options(client: Redis, url: str) -> None:
-    with Redis.from_url(url, decode_responses=True, protocol=3) as theirs, Queue("mail", theirs) as queue:
+def test_a_client_of_the_callers_own_lends_its_server_not_its_options(kind: Any, client: Redis, url: str) -> None:
+    with Redis.from_url(url, decode_responses=True, protocol=3) as theirs, kind("mail", theirs) as queue:
         queue.put({"a": 1}, id="a")
         assert [job.body for job in queue.reserve()] == [{"a": 1}]
         assert theirs.ping()
 
 
-def test_what_is_no_client_is_refused_with_a_sentence() -> None:
+def test_what_is_no_client_is_refused_with_a_sentence(kind: Any) -> None:
     with pytest.raises(UsageError, match=r"redis\.Redis"):
-        Queue("mail", object())  # type: ignore[arg-type]
+        kind("mail", object())  # type: ignore[arg-type]
 
 
 # Settling
@@ -328,8 +330,8 @@ def test_what_an_extend_answers_counts_while_the_job_is_open(
     assert (job.lost, job.cancelled) == (lost, cancelled)
 
 
-def test_push_moves_a_job_to_another_queue_under_the_same_id(queue: Queue, url: str) -> None:
-    with Queue("later", url) as later:
+def test_push_moves_a_job_to_another_queue_under_the_same_id(kind: Any, queue: Queue, url: str) -> None:
+    with kind("later", url) as later:
         queue.put({"n": 1}, id="a", name="kind")
         [job] = queue.reserve()
         assert job.push(later, delay="1h") == "moved"
@@ -582,10 +584,10 @@ def test_a_batch_is_as_large_as_the_scripts_take_it(queue: Queue) -> None:
     assert [job.body for job in queue.consume(batch=1000, burst=True)] == [1]
 
 
-def test_a_name_that_is_none_is_shown_up_to_60_letters(queue: Queue) -> None:
+def test_a_name_that_is_none_is_shown_up_to_60_letters(kind: Any, url: str) -> None:
     for name, shown in (("a b" + "x" * 57, "a b" + "x" * 57), ("a b" + "x" * 58, "a b" + "x" * 54 + "…")):
         with pytest.raises(UsageError) as error:
-            Queue(name, queue.client)
+            kind(name, url)
         assert str(error.value).startswith(f"{ascii(shown)} is no queue name")
 
 
@@ -610,13 +612,13 @@ def test_several_threads_share_a_queue_and_each_job_runs_once(queue: Queue, clie
 # Redis going away
 
 
-def test_an_unreachable_server_is_a_sentence() -> None:
+def test_an_unreachable_server_is_a_sentence(kind: Any) -> None:
     with pytest.raises(Unreachable, match="Nothing was sent"):
-        Queue("mail", "redis://127.0.0.1:1").put(1)
+        kind("mail", "redis://127.0.0.1:1").put(1)
 
 
-def test_a_put_whose_answer_was_lost_is_in_once(client: Redis, url: str) -> None:
-    with Proxy(url) as proxy, Queue("mail", proxy.url) as queue:
+def test_a_put_whose_answer_was_lost_is_in_once(kind: Any, client: Redis, url: str) -> None:
+    with Proxy(url) as proxy, kind("mail", proxy.url) as queue:
         queue.put(0)
         proxy.fail("lose reply", "EVAL")
         assert queue.put(1, id="a").word == "exists"
@@ -629,8 +631,8 @@ def test_a_put_whose_answer_was_lost_is_in_once(client: Redis, url: str) -> None
         assert counts(queue) == {"ready": 7}
 
 
-def test_an_ack_whose_answer_was_lost_is_sent_again(client: Redis, url: str) -> None:
-    with Proxy(url) as proxy, Queue("mail", proxy.url) as queue:
+def test_an_ack_whose_answer_was_lost_is_sent_again(kind: Any, client: Redis, url: str) -> None:
+    with Proxy(url) as proxy, kind("mail", proxy.url) as queue:
         queue.put(1)
         seen = []
         for job in queue.consume(burst=True):
@@ -642,8 +644,8 @@ def test_an_ack_whose_answer_was_lost_is_sent_again(client: Redis, url: str) -> 
         assert counts(queue) == {}
 
 
-def test_a_consumer_survives_an_outage(client: Redis, url: str) -> None:
-    with Proxy(url) as proxy, Queue("mail", proxy.url) as queue, Queue("mail", url) as direct:
+def test_a_consumer_survives_an_outage(kind: Any, client: Redis, url: str) -> None:
+    with Proxy(url) as proxy, kind("mail", proxy.url) as queue, kind("mail", url) as direct:
         direct.put("before")
         seen: list[str] = []
         stop = threading.Event()
@@ -673,14 +675,14 @@ def test_a_consumer_on_a_key_of_another_program_ends_with_a_sentence(queue: Queu
         next(queue.consume())
 
 
-def test_a_consumer_without_a_server_tries_again_after_a_second(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_consumer_without_a_server_tries_again_after_a_second(kind: Any, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "rqtui")
     stop = threading.Event()
 
     def told() -> list[str]:
         return [words for words in caplog.messages if words.startswith("queue lonely:")]
 
-    with Queue("lonely", "redis://127.0.0.1:1") as queue:
+    with kind("lonely", "redis://127.0.0.1:1") as queue:
         thread = threading.Thread(target=lambda: list(queue.consume(stop=stop)))
         thread.start()
         wait_until(told)
@@ -715,12 +717,12 @@ def test_a_durable_put_says_when_nothing_but_memory_holds_the_job(
 
 
 @pytest.mark.each_server
-def test_a_durable_put_waits_for_the_append_only_file(server_client: Redis, tmp_path: Any) -> None:
+def test_a_durable_put_waits_for_the_append_only_file(kind: Any, server_client: Redis, tmp_path: Any) -> None:
     if is_older(server_client, 7, 2):
         pytest.skip("WAITAOF needs Redis 7.2")
     server_client.config_set("appendonly", "yes")
     try:
-        with Queue("mail", server_client) as queue:
+        with kind("mail", server_client) as queue:
             assert queue.put(1, id="a", durable=True).word == "moved"
             assert queue.put(1, id="a", durable=True).word == "exists"
     finally:

@@ -11,13 +11,14 @@ import selectors
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from types import SimpleNamespace
 from typing import Any
 
+import on_loop
 import pytest
+from aging import age
 from fakeredis import FakeRedis
-from keyspace import age
 from proxy import Proxy
 from redis import Redis
 from versions import is_older
@@ -33,19 +34,21 @@ WAKE = "rqtui:{mail}:wake"
 HOUR_S, HOUR_MS = 3600.0, 3_600_000
 
 
+Consuming = Callable[..., AbstractContextManager[None]]
+
+
 @pytest.fixture
-def queue(client: Redis, url: str) -> Iterator[Queue]:
-    with Queue("mail", url) as made:
-        yield made
+def consuming(kind: Any, client: Redis, url: str) -> Consuming:
+    """`consuming(count, seen, …)`: so many consumers in threads of their own, whose options those are."""
+    return lambda count, seen, **options: _consuming(kind, url, count, seen, **options)
 
 
 @contextmanager
-def consuming(url: str, count: int, seen: Callable[[Any], None], **options: Any) -> Iterator[None]:
-    """`count` consumers in threads of their own, which have gone through their first trip."""
+def _consuming(kind: Any, url: str, count: int, seen: Callable[[Any], None], **options: Any) -> Iterator[None]:
     stop = threading.Event()
 
     def consume() -> None:
-        with Queue("mail", url) as queue:
+        with kind("mail", url) as queue:
             for job in queue.consume(stop=stop, **options):
                 with job:
                     seen(job)
@@ -84,26 +87,23 @@ def for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rqtui.client.consumer.BLOCK_S", HOUR_S)
 
 
-@contextmanager
-def bell(client: Redis) -> Iterator[Doorbell]:
-    made = Doorbell(client, WAKE)
-    try:
-        yield made
-    finally:
-        made.close()
+@pytest.fixture(params=["waits", "awaited"])
+def bell(request: pytest.FixtureRequest) -> Callable[[Redis], AbstractContextManager[Any]]:
+    """`bell(client)`: a doorbell on the server of a client, closed at the end."""
+    return lambda client: closing(Doorbell(client, WAKE) if request.param == "waits" else on_loop.Bell(client, WAKE))
 
 
 # The doorbell
 
 
-def test_the_marker_ends_a_wait_and_is_taken(client: Redis) -> None:
+def test_the_marker_ends_a_wait_and_is_taken(client: Redis, bell: Any) -> None:
     with bell(client) as waiter:
         client.zadd(WAKE, {"wake": 0})
         assert waiter.wait(None) is Woken.MARKER
         assert client.exists(WAKE) == 0
 
 
-def test_a_marker_set_later_ends_a_wait_that_asks_once(client: Redis, for_ever: None) -> None:
+def test_a_marker_set_later_ends_a_wait_that_asks_once(client: Redis, for_ever: None, bell: Any) -> None:
     before = calls(client, "bzpopmin")
     with bell(client) as waiter:
         later = threading.Timer(0.1, lambda: client.zadd(WAKE, {"wake": 0}))
@@ -145,14 +145,14 @@ def test_a_local_timer_is_on_time_to_the_millisecond(client: Redis, monkeypatch:
     monkeypatch.setattr(
         bells, "selectors", SimpleNamespace(DefaultSelector=clock.selector, EVENT_READ=selectors.EVENT_READ)
     )
-    with bell(client) as waiter:
+    with closing(Doorbell(client, WAKE)) as waiter:
         for timer_s in (0.05, 0.0501, 0.0509999, 0.0061, 0.0052, 1.0007, 9.99):
             began_s = clock.now_s
             assert waiter.wait(timer_s) is Woken.TIMER
             assert abs(clock.now_s - began_s - timer_s) < 1e-6
 
 
-def test_withdrawing_leaves_nobody_blocked_and_no_reply_behind(client: Redis) -> None:
+def test_withdrawing_leaves_nobody_blocked_and_no_reply_behind(client: Redis, bell: Any) -> None:
     with bell(client) as waiter:
         for timer_s in (0.01, 0.02, 0.0061, 0.03):
             assert waiter.wait(timer_s) is Woken.TIMER
@@ -162,7 +162,7 @@ def test_withdrawing_leaves_nobody_blocked_and_no_reply_behind(client: Redis) ->
         assert waiter.wait(1) is Woken.MARKER
 
 
-def test_a_marker_taken_while_withdrawing_is_put_back(client: Redis) -> None:
+def test_a_marker_taken_while_withdrawing_is_put_back(client: Redis, bell: Any) -> None:
     with bell(client) as waiter:
         assert waiter.wait(0.02) is Woken.TIMER
         client.zadd(WAKE, {"wake": 0})  # Redis hands it to the waiter, which has already given up
@@ -171,7 +171,7 @@ def test_a_marker_taken_while_withdrawing_is_put_back(client: Redis) -> None:
         assert client.exists(WAKE) == 1
 
 
-def test_an_interrupt_and_an_event_end_a_wait(client: Redis) -> None:
+def test_an_interrupt_and_an_event_end_a_wait(client: Redis, bell: Any) -> None:
     with bell(client) as waiter:
         threading.Timer(0.05, waiter.interrupt).start()
         assert waiter.wait(None) is Woken.INTERRUPTED
@@ -185,13 +185,13 @@ def test_an_interrupt_and_an_event_end_a_wait(client: Redis) -> None:
     waiter.interrupt()  # too late, and harmless
 
 
-def test_redis_lets_go_by_itself_after_its_time(client: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_redis_lets_go_by_itself_after_its_time(client: Redis, monkeypatch: pytest.MonkeyPatch, bell: Any) -> None:
     monkeypatch.setattr("rqtui.client.wakeup.BLOCK_S", 0.1)
     with bell(client) as waiter:
         assert waiter.wait(None) is Woken.NOTHING
 
 
-def test_a_wait_on_a_server_that_goes_away_is_unreachable(client: Redis, url: str) -> None:
+def test_a_wait_on_a_server_that_goes_away_is_unreachable(client: Redis, url: str, bell: Any) -> None:
     with Proxy(url) as proxy, connect(proxy.url) as through, bell(through) as waiter:
         threading.Timer(0.1, proxy.refuse).start()
         with pytest.raises(Unreachable):
@@ -199,12 +199,15 @@ def test_a_wait_on_a_server_that_goes_away_is_unreachable(client: Redis, url: st
         with pytest.raises(Unreachable):
             waiter.wait(None)
         proxy.listen()
+        wait_until(
+            lambda: client.info("clients")["blocked_clients"] == 0, what="Redis has seen the end of the first one"
+        )
         client.zadd(WAKE, {"wake": 0})
         assert waiter.wait(None) is Woken.MARKER
 
 
 def test_closing_the_client_in_another_thread_is_an_error_not_a_hang(client: Redis, url: str) -> None:
-    with connect(url) as theirs, bell(theirs) as waiter:
+    with connect(url) as theirs, closing(Doorbell(theirs, WAKE)) as waiter:
         assert waiter.wait(0.02) is Woken.TIMER
         theirs.connection_pool.disconnect()
         with pytest.raises(Unreachable, match="closed"):
@@ -225,11 +228,11 @@ def restricted(client: Redis, url: str) -> Iterator[Callable[..., str]]:
 
 @pytest.mark.parametrize("rule", ["-client|unblock", "-client|id"])
 def test_where_nobody_may_be_unblocked_the_server_keeps_the_time(
-    restricted: Callable[..., str], client: Redis, for_ever: None, rule: str
+    kind: Any, restricted: Callable[..., str], client: Redis, for_ever: None, rule: str
 ) -> None:
     if is_older(client, 7):
         pytest.skip("an ACL can deny a subcommand alone from Redis 7 on")
-    with Queue("mail", restricted(rule)) as queue:
+    with kind("mail", restricted(rule)) as queue:
         due_ms = now_ms(client) + 300
         queue.put("soon", delay="300ms")
         for job in queue.consume():
@@ -239,8 +242,8 @@ def test_where_nobody_may_be_unblocked_the_server_keeps_the_time(
         assert queue.counts()["acked"] == 1
 
 
-def test_a_user_who_may_not_wait_is_told_so(restricted: Callable[..., str]) -> None:
-    with Queue("mail", restricted("-bzpopmin")) as queue, pytest.raises(Denied, match="waiting for work"):
+def test_a_user_who_may_not_wait_is_told_so(kind: Any, restricted: Callable[..., str]) -> None:
+    with kind("mail", restricted("-bzpopmin")) as queue, pytest.raises(Denied, match="waiting for work"):
         next(queue.consume())
 
 
@@ -248,10 +251,10 @@ def test_a_user_who_may_not_wait_is_told_so(restricted: Callable[..., str]) -> N
 
 
 def test_an_idle_consumer_is_woken_by_each_new_job_and_asks_for_nothing_meanwhile(
-    queue: Queue, client: Redis, url: str, for_ever: None
+    queue: Queue, client: Redis, for_ever: None, consuming: Consuming
 ) -> None:
     ran = threading.Event()
-    with consuming(url, 1, lambda _job: ran.set()):
+    with consuming(1, lambda _job: ran.set()):
         blocked(client, 1)
         before = calls(client, "bzpopmin")
         for _ in range(30):
@@ -263,10 +266,10 @@ def test_an_idle_consumer_is_woken_by_each_new_job_and_asks_for_nothing_meanwhil
 
 
 def test_a_delayed_job_runs_when_it_is_due_without_a_dispatcher(
-    queue: Queue, client: Redis, url: str, for_ever: None
+    queue: Queue, client: Redis, for_ever: None, consuming: Consuming
 ) -> None:
     runs: list[float] = []
-    with consuming(url, 3, lambda _job: runs.append(now_ms(client))):
+    with consuming(3, lambda _job: runs.append(now_ms(client))):
         blocked(client, 3)
         due_ms = int(now_ms(client)) + 700
         before = calls(client)
@@ -277,9 +280,11 @@ def test_a_delayed_job_runs_when_it_is_due_without_a_dispatcher(
         assert calls(client) - before < 30, "nobody asked again and again whether it was due"
 
 
-def test_a_sooner_job_does_not_wait_for_a_later_one(queue: Queue, client: Redis, url: str, for_ever: None) -> None:
+def test_a_sooner_job_does_not_wait_for_a_later_one(
+    queue: Queue, client: Redis, for_ever: None, consuming: Consuming
+) -> None:
     runs: list[str] = []
-    with consuming(url, 2, lambda job: runs.append(job.body)):
+    with consuming(2, lambda job: runs.append(job.body)):
         blocked(client, 2)
         queue.put("later", delay="1h", id="later")
         wait_until(lambda: not client.exists(WAKE), 20, "somebody holds the timer")
@@ -292,40 +297,44 @@ def test_a_sooner_job_does_not_wait_for_a_later_one(queue: Queue, client: Redis,
 
 
 def test_a_lone_consumer_comes_back_for_what_falls_due_after_its_job(
-    queue: Queue, client: Redis, url: str, for_ever: None
+    queue: Queue, client: Redis, for_ever: None, consuming: Consuming
 ) -> None:
     runs: list[str] = []
-    with consuming(url, 1, lambda job: runs.append(job.body)):
+    with consuming(1, lambda job: runs.append(job.body)):
         blocked(client, 1)
         queue.put_many([{"body": "now"}, {"body": "soon", "delay": "300ms"}, {"body": "far", "delay": "1h"}])
         wait_until(lambda: runs == ["now", "soon"], 20)
 
 
 def test_a_dead_workers_lease_is_run_again_without_a_reaper(
-    queue: Queue, client: Redis, url: str, for_ever: None
+    queue: Queue, client: Redis, for_ever: None, consuming: Consuming
 ) -> None:
     queue.put("x", id="a")
     ends_ms = now_ms(client) + 500
     queue.reserve(ttr="500ms", worker="dead")
     runs: list[tuple[int, float]] = []
-    with consuming(url, 2, lambda job: runs.append((job.attempt, now_ms(client)))):
+    with consuming(2, lambda job: runs.append((job.attempt, now_ms(client)))):
         wait_until(lambda: runs, 20)
     assert runs[0][0] == 2
     assert runs[0][1] >= ends_ms
 
 
-def test_resuming_a_paused_queue_wakes_its_consumers(queue: Queue, client: Redis, url: str, for_ever: None) -> None:
+def test_resuming_a_paused_queue_wakes_its_consumers(
+    queue: Queue, client: Redis, for_ever: None, consuming: Consuming
+) -> None:
     queue.pause()
     queue.put_many(range(20))
     runs: list[int] = []
-    with consuming(url, 3, lambda job: runs.append(job.body)):
+    with consuming(3, lambda job: runs.append(job.body)):
         blocked(client, 3)
         assert runs == []
         queue.resume()
         wait_until(lambda: sorted(runs) == list(range(20)), 20)
 
 
-def test_a_rush_wakes_one_consumer_after_the_other(queue: Queue, client: Redis, url: str, for_ever: None) -> None:
+def test_a_rush_wakes_one_consumer_after_the_other(
+    queue: Queue, client: Redis, for_ever: None, consuming: Consuming
+) -> None:
     threads: set[int] = set()
     all_four = threading.Barrier(4)
 
@@ -334,18 +343,18 @@ def test_a_rush_wakes_one_consumer_after_the_other(queue: Queue, client: Redis, 
             threads.add(threading.get_ident())
             all_four.wait(20)  # nobody gets a second job before each has had one
 
-    with consuming(url, 4, seen):
+    with consuming(4, seen):
         blocked(client, 4)
         queue.put_many(range(16))
         wait_until(lambda: queue.counts()["acked"] == 16, 30)
     assert len(threads) == 4
 
 
-def test_a_paused_queue_with_due_jobs_costs_next_to_nothing(queue: Queue, client: Redis, url: str) -> None:
+def test_a_paused_queue_with_due_jobs_costs_next_to_nothing(queue: Queue, client: Redis, consuming: Consuming) -> None:
     queue.pause()
     queue.put_many([{"body": n, "delay": "1h"} for n in range(5)])
     age(client, "mail", 2 * 3_600_000)
-    with consuming(url, 3, lambda _job: None):
+    with consuming(3, lambda _job: None):
         blocked(client, 3)
         before = calls(client)
         time.sleep(1)
@@ -353,27 +362,27 @@ def test_a_paused_queue_with_due_jobs_costs_next_to_nothing(queue: Queue, client
 
 
 def test_a_consumer_that_holds_the_timer_passes_it_on_when_it_leaves(
-    queue: Queue, client: Redis, url: str, for_ever: None
+    queue: Queue, client: Redis, for_ever: None, consuming: Consuming
 ) -> None:
     runs: list[int] = []
-    with consuming(url, 1, lambda _job: None):
+    with consuming(1, lambda _job: None):
         blocked(client, 1)
         queue.put(1, delay="1h")
         wait_until(lambda: not client.exists(WAKE), 20)
         blocked(client, 1)
     assert client.exists(WAKE) == 1
     age(client, "mail", HOUR_MS - 500)  # due in half a second
-    with consuming(url, 1, lambda job: runs.append(job.body)):
+    with consuming(1, lambda job: runs.append(job.body)):
         wait_until(lambda: runs, 20)
 
 
 def test_fifty_idle_consumers_and_one_job_due_cost_less_than_a_hundred_calls(
-    queue: Queue, client: Redis, url: str, monkeypatch: pytest.MonkeyPatch
+    queue: Queue, client: Redis, monkeypatch: pytest.MonkeyPatch, consuming: Consuming
 ) -> None:
     # The others look a moment after the holder of the timer; a moment that a busy machine has, too.
     monkeypatch.setattr("rqtui.client.consumer.LAG_S", (1.0, 1.5))
     runs: list[str] = []
-    with consuming(url, 50, lambda job: runs.append(job.body)):
+    with consuming(50, lambda job: runs.append(job.body)):
         blocked(client, 50)
         before = calls(client)
         queue.put("a", delay="1s")
@@ -385,12 +394,12 @@ def test_fifty_idle_consumers_and_one_job_due_cost_less_than_a_hundred_calls(
 
 
 def test_quiet_and_stop_reach_a_worker_with_its_beat(
-    queue: Queue, client: Redis, url: str, monkeypatch: pytest.MonkeyPatch
+    queue: Queue, client: Redis, monkeypatch: pytest.MonkeyPatch, consuming: Consuming
 ) -> None:
     monkeypatch.setattr("rqtui.client.heartbeat.WORKER_TTL_MS", 300)
     workers = "rqtui:{mail}:workers"
     runs: list[str] = []
-    with consuming(url, 1, lambda job: runs.append(job.body), worker="w"):
+    with consuming(1, lambda job: runs.append(job.body), worker="w"):
         wait_until(lambda: client.hexists(workers, "w"), 20)
         blocked(client, 1)
         queue.put("much later", delay="1h")
@@ -410,9 +419,10 @@ def test_quiet_and_stop_reach_a_worker_with_its_beat(
 
 
 @pytest.mark.parametrize("is_in_process", [False, True])
-def test_a_consumer_waits_on_fakeredis_too(fake_server: Any, is_in_process: bool) -> None:
-    with Queue("fake", FakeRedis() if is_in_process else fake_server.url) as queue:
-        queue.client.flushall()
+def test_a_consumer_waits_on_fakeredis_too(kind: Any, fake_server: Any, is_in_process: bool) -> None:
+    given = FakeRedis() if is_in_process else connect(fake_server.url)
+    given.flushall()
+    with kind("fake", given) as queue:
         queue.put_many([1, {"body": 2, "delay": "300ms"}])
         seen = []
         for job in queue.consume():

@@ -5,18 +5,20 @@ from __future__ import annotations
 import time
 
 import pytest
-from keyspace import age, dump
+from aging import age
 from proxy import Proxy
 from redis import Redis
 
 from rqtui.client.queue import Queue
 from rqtui.connection.connect import connect
 from rqtui.engine.due_times import RESTS, Heads, keys
+from rqtui.engine.engine import Engine
 from rqtui.engine.loops import UPKEEP, mover
 from rqtui.errors import Unreachable
-from rqtui.model import Ref
+from rqtui.model import Focus, Ref
 from rqtui.scripts import script as scripts
 from rqtui.systems import registry
+from rqtui.testing.keyspace import dump
 
 NATIVE = {"native": registry.make("native")}
 MANY = 300
@@ -49,6 +51,25 @@ def test_an_idle_round_over_many_queues_is_a_few_calls(client: Redis) -> None:
     assert calls(client) - before == len(done.steps) + 1
 
 
+def test_ten_thousand_queues_are_looked_at_rarely_and_not_all_at_first(client: Redis) -> None:
+    heads, refs = Heads(NATIVE), [Ref("native", f"m{at:05}") for at in range(10_000)]
+    works = [mover(verb, client, NATIVE, lambda: refs, most_idle=30, heads=heads) for verb in ("dispatch", "reap")]
+    began_s, before = time.monotonic(), client.info("commandstats").get("cmdstat_exists", {}).get("calls", 0)
+    rounds = [work() for work in works]
+    assert all(len(done.steps) <= 10_000 // UPKEEP + 1 for done in rounds)
+    look_again(heads)
+    works[0]()
+    asked = client.info("commandstats")["cmdstat_exists"]["calls"] - before
+    assert asked == (2 + 3 + 3) * 10_000 / 10, "a look for both verbs asks for each of three places once"
+    assert heads._looks["reap"].next_s - began_s >= 6, "and the next is six seconds later"
+    Queue("m09999", client).put("soon", delay="7s")
+    look_again(heads)
+    assert 0 < works[0]().wait_s <= 7 and works[0]().wait_s <= 7, (
+        "what falls due until the next look is told by this one"
+    )
+    assert heads._looks["dispatch"].due_s.keys() == {Ref("native", "m09999")}
+
+
 def test_what_falls_due_in_any_of_many_queues_is_moved_by_the_next_round(client: Redis) -> None:
     heads, refs = Heads(NATIVE), refs_of(MANY)
     work = mover("dispatch", client, NATIVE, lambda: refs, most_idle=30, heads=heads)
@@ -78,7 +99,9 @@ def test_two_loops_share_a_look(client: Redis) -> None:
     look_again(heads)
     before = calls(client)
     steps = [step for work in works for step in work().steps]
-    assert calls(client) - before == len(steps) + 2  # one trip, in which each verb has a call; and whose turn it is
+    assert (
+        calls(client) - before == len(steps) + 1
+    )  # one call, in which a place of both stands once; and whose turn it is
     before = calls(client)
     assert not [step for work in works for step in work().steps]
     assert calls(client) == before
@@ -160,3 +183,49 @@ def test_one_slow_look_does_not_put_off_the_next_and_two_in_a_row_do(client: Red
 
         for delay_s, is_put_off in ((0.5, False), (0.0, False), (0.5, False), (0.5, True), (0.0, False)):
             assert (rests_s(delay_s) > RESTS * 0.4) is is_put_off
+
+
+def test_a_picture_is_a_look_where_it_tells_all_that_one_would(client: Redis) -> None:
+    heads, refs = Heads(NATIVE), refs_of(40)
+    engine = Engine(client, [NATIVE["native"]])
+    engine.refs, engine.on_counted = refs, heads.hear
+    for ref in refs:
+        Queue(ref.queue, client).put("waits", id="w")
+    Queue("q005", client).kill("w")
+    works = [mover(verb, client, NATIVE, lambda: refs, most_idle=30, heads=heads) for verb in ("dispatch", "reap")]
+    for work in works:
+        work()
+    look_again(heads)
+    late, held = Queue("q003", client), Queue("q004", client)
+    late.put("late", delay="5s")
+    held.reserve(1, ttr="30s")
+    age(client, "q003", 6_000)
+    age(client, "q004", 31_000)
+    engine.snapshot()
+    asked = client.info("commandstats")["cmdstat_exists"]["calls"]
+    assert [work().moved for work in works] == [1, 1], "by what the picture told"
+    assert client.info("commandstats")["cmdstat_exists"]["calls"] == asked, "and no head was asked"
+    look_again(heads)
+    assert [work().moved for work in works] == [0, 0]
+    assert client.info("commandstats")["cmdstat_exists"]["calls"] > asked, "a second later the heads are"
+
+
+def test_a_picture_of_some_queues_or_of_kept_jobs_or_of_an_error_is_no_look(client: Redis) -> None:
+    refs = refs_of(3)
+    engine = Engine(client, [NATIVE["native"]])
+    client.set("rqtui:{q002}:dead", "somebody's")
+    kept = Queue("q001", client)
+    kept.put("kept", keep="1m")
+    kept.ack_many(kept.reserve(1))
+    for counted, asked in ((refs[:1], refs[:2]), (refs[:2], refs[:2]), (refs[::2], refs[::2])):
+        heads = Heads(NATIVE)
+        heads.look(client, "dispatch", asked)
+        before = heads._looks["dispatch"]
+        engine.on_counted = heads.hear
+        engine.snapshot(Focus(tuple(counted)))
+        assert heads._looks["dispatch"] is before, counted
+    heads = Heads(NATIVE)
+    heads.look(client, "dispatch", refs[:1])
+    before, engine.on_counted = heads._looks["dispatch"], heads.hear
+    engine.snapshot(Focus(tuple(refs[:1])))
+    assert heads._looks["dispatch"] is not before

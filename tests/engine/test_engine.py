@@ -6,7 +6,6 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from keyspace import dump, plant
 from proxy import Proxy
 from redis import Redis
 from waiting import wait_until
@@ -15,10 +14,12 @@ from wire import sent
 from rqtui.client.queue import Queue
 from rqtui.connection.connect import connect
 from rqtui.engine.engine import Engine, with_layouts
+from rqtui.engine.walk import STEP
 from rqtui.errors import Denied, ReadOnly, ServerError, Unreachable, UsageError
 from rqtui.layout.layout import CHUNK
 from rqtui.model import Focus, Job, PageWish, Ref, State
 from rqtui.systems import registry
+from rqtui.testing.keyspace import dump, plant
 
 MAIL = Ref("native", "mail")
 
@@ -380,11 +381,14 @@ def test_an_error_of_the_server_is_the_answer_of_each_job(client: Redis, engine:
 
 
 def test_a_walk_that_took_long_rests_until_it_is_asked_for(client: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rqtui.engine.discovery.WALK_REST", 1e9)
-    engine = with_layouts(client, registry.make_all())
+    monkeypatch.setattr("rqtui.engine.walk.REST", 1e9)
+    monkeypatch.setattr("rqtui.engine.walk.MOST", 0)  # a walk of any number of keys is a long one
+    client.set("other", 1)
+    engine = Engine(client, registry.make_all())
+    assert [*engine.discover(most=None)]
     client.zadd("__REDIS_SCHED_QUEUED__late", {"a": 1})
     client.sadd("rqtui:queues", "told")
-    assert [ref.queue for chunk in engine.discover() for ref in chunk] == ["told"]
+    assert [ref.queue for chunk in engine.discover(most=None) for ref in chunk] == ["told"]
     assert [ref.queue for chunk in engine.discover(fully=True) for ref in chunk] == ["told", "late"]
     for _chunk in engine.discover():
         pass
@@ -402,4 +406,4 @@ def test_queues_are_known_while_the_walk_goes_on(client: Redis) -> None:
     while not engine.refs:
         next(steps)
     assert [ref.queue for ref in engine.refs] == ["told"]
-    assert sum(1 for _step in steps) >= 5  # 5000 keys per step
+    assert sum(1 for _step in steps) >= 30_000 / STEP - 1

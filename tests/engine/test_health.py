@@ -18,7 +18,7 @@ from rqtui.engine.engine import Engine
 from rqtui.engine.inspection import NOTHING, Known
 from rqtui.engine.rates import NO_RATE, Rates
 from rqtui.errors import UsageError
-from rqtui.model import Cause, Count, Finding, Lately, Queue, Rate, Ref, State
+from rqtui.model import Cause, Count, Finding, Lately, Queue, Rate, Ref, State, Verdict
 from rqtui.systems import registry
 from rqtui.text.formats import moment, since
 
@@ -182,7 +182,7 @@ def test_a_queue_where_half_of_the_attempts_fail_is_critical_and_names_the_cause
     minutes = tuple((NOW_MS - ago * 60_000, share) for ago, share in ((9, 0.0), (8, 0.6), (7, 0.4), (1, 0.5)))
     judged = failing(50, 50, Known(causes, (), minutes))
     [finding] = judged.findings
-    assert judged.verdict == ("critical", "50 % of attempts fail, mostly HTTPStatusError 410 · e", "failing")
+    assert judged.verdict == Verdict("critical", "50 % of attempts fail, mostly HTTPStatusError 410 · e", "failing")
     assert (finding.key, finding.jobs, finding.causes) == ("e", 50, causes)
     assert finding.since_ms == NOW_MS - 8 * 60_000
     began = since(NOW_MS - 8 * 60_000, NOW_MS)
@@ -220,6 +220,15 @@ def test_a_threshold_of_its_own_makes_a_queue_strict_or_silent() -> None:
 def test_a_queue_of_dead_jobs_is_told_by_their_number_and_their_share(counts, severity: str, words: str) -> None:
     judged = health.judged(replace(QUEUE, counts=counts, counters={}))
     assert (judged.verdict.severity, judged.verdict.text) == (severity, words)
+
+
+def test_canceled_jobs_are_no_failures() -> None:
+    canceled = Count("canceled", State.DEAD, 9_000, failures=False)
+    assert kinds(replace(QUEUE, counts=(*counted(ready=20), canceled), counters={})) == []
+    judged = health.judged(replace(QUEUE, counts=(*counted(dead=41, ready=2), canceled), counters={}))
+    assert judged.verdict.text == "ok"
+    [finding] = health.judged(replace(QUEUE, counts=(*counted(dead=1_000), canceled), counters={})).findings
+    assert (finding.kind, finding.text, finding.jobs) == ("dead-many", "1 000 dead", 1_000)
 
 
 def test_a_few_dead_jobs_of_a_queue_that_was_drained_wake_nobody() -> None:
@@ -264,7 +273,7 @@ def test_of_two_findings_that_are_as_bad_the_one_about_more_jobs_is_the_verdict(
 def test_of_several_findings_the_worst_is_the_verdict_and_all_are_kept() -> None:
     queue = replace(QUEUE, counts=counted(dead=1_200, ready=5, done=5_000), counters={}, paused=True)
     judged = health.judged(queue, Rate(lately=Lately(300_000, done=49, failed=51)))
-    assert judged.verdict == ("critical", "51 % of attempts fail · 2 more · e", "failing")
+    assert judged.verdict == Verdict("critical", "51 % of attempts fail · 2 more · e", "failing")
     assert [one.kind for one in judged.findings] == ["failing", "dead-many", "paused"]
 
 
@@ -282,7 +291,7 @@ def test_silent_leases_are_graded_by_how_many_they_are() -> None:
 def test_ok_means_that_somebody_looked() -> None:
     places = (Count("delayed", State.SCHEDULED, 1), Count("ready", State.READY, 4))
     judged = health.judged(Queue("tasks", "theirs", places, NOW_MS, workers=None))
-    assert judged.verdict == ("ok", "ok · failures unknown", "")
+    assert judged.verdict == Verdict("ok", "ok · failures unknown", "")
     assert judged.unknown == ("failures", "workers", "leases", "waiting times")
     assert health.judged(replace(QUEUE, counters={"failed": 0})).unknown == ()
 
@@ -294,12 +303,17 @@ def test_where_the_dead_are_kept_failures_are_seen() -> None:
 
 
 def test_every_kind_that_the_code_finds_is_on_the_page() -> None:
-    named = set()
-    for path in Path(health.__file__).parents[1].rglob("*.py"):
+    root, everywhere = Path(health.__file__).parents[1], set()
+    for path in root.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Finding" and node.args:
-                named |= {node.args[0].value} if isinstance(node.args[0], ast.Constant) else set()
-    assert {"failing", "silent-leases", "node-away"} <= named <= health.KINDS.keys()
+                named = {node.args[0].value} if isinstance(node.args[0], ast.Constant) else set()
+                page = root.parent / "docs" / "systems" / f"{path.stem}.md"
+                if path.parent.name == "systems" and page.exists():
+                    assert all(f"| `{kind}` |" in page.read_text("utf-8") for kind in named), page
+                else:
+                    everywhere |= named
+    assert {"failing", "silent-leases", "node-away"} <= everywhere <= health.KINDS.keys()
 
 
 def test_a_server_that_forgets_or_evicts_is_found(client: Redis, settings) -> None:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 import pytest
-from keyspace import age
+from aging import age
 from proxy import Proxy
 from redis import Redis
 from waiting import wait_until

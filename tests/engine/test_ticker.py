@@ -158,10 +158,14 @@ def test_one_stall_does_not_stretch_the_interval(client: Redis, url: str) -> Non
     assert waits_s(url, 0.02, 1, 1, 40, 1, 1) == [0.02] * 5
 
 
+def test_after_a_stall_that_two_pictures_met_the_next_one_comes_within_two_intervals(client: Redis, url: str) -> None:
+    assert waits_s(url, 0.02, 1, 1700, 1700, 1) == [0.02, 0.02, 0.04, 0.02]
+
+
 def test_pictures_that_usually_take_long_come_rarely_and_the_first_quick_one_brings_them_back(
     client: Redis, url: str
 ) -> None:
-    assert waits_s(url, 0.02, 1, 30, 20, 25, 1, 1) == [0.02, 0.02, 0.2, 0.2, 0.02, 0.02]
+    assert waits_s(url, 0.02, 1, 30, 20, 25, 1, 1) == [0.02, 0.02, 0.04, 0.08, 0.02, 0.02]
 
 
 def test_all_that_is_asked_of_redis_in_an_interval_is_told(client: Redis, url: str) -> None:

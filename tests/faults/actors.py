@@ -19,6 +19,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import on_loop
 from faults.history import History
 
 from rqtui.client.leased_job import Job
@@ -43,13 +44,15 @@ class Actor:
         self.name, self.url, self.queues, self.most = given.name, given.url, given.queues, given.most
         self.chance = random.Random(given.seed)
         self.history = History(Path(given.history), given.name)
+        self.kind: Any = Queue
         self.stop = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self.stop.set())
 
     def queue(self) -> Queue:
         """One of the queues."""
-        return Queue(self.chance.choice(self.queues), self.url)
+        made: Queue = self.kind(self.chance.choice(self.queues), self.url)
+        return made
 
     def rest(self, seconds: float) -> None:
         """Waits about so long, or until the end."""
@@ -59,7 +62,7 @@ class Actor:
 def produce(actor: Actor) -> None:
     """Puts `most` jobs with ids of its own, one by one and many at once, due now and later, some refused."""
     chance, made = actor.chance, 0
-    queues = {name: Queue(name, actor.url) for name in actor.queues}
+    queues = {name: actor.kind(name, actor.url) for name in actor.queues}
     while made < actor.most and not actor.stop.is_set():
         queue = queues[chance.choice(actor.queues)]
         items = [_item(chance, f"{actor.name}:{made + n}") for n in range(chance.choice((1, 1, 2, 5, 20)))]
@@ -99,7 +102,7 @@ def consume(actor: Actor) -> None:
     """Runs what `Queue.consume` hands out; acks, fails, gives back, takes long."""
     queue, open_jobs = actor.queue(), list[tuple[Job, str]]()
     batch = actor.chance.choice((1, 10, 100))
-    for job in queue.consumer(ttr=TTR_S, batch=batch, worker=actor.name, stop=actor.stop):
+    for job in queue.consume(ttr=TTR_S, batch=batch, worker=actor.name, stop=actor.stop):
         verb = _drawn(actor)
         with contextlib.suppress(RqtuiError), job:
             _begin(actor, job)
@@ -280,10 +283,22 @@ def _words(document: Mapping[str, Any]) -> dict[str, Any]:
     return {"words": [result["word"] for result in document["results"]]}
 
 
+def awaited(work: Callable[[Actor], None]) -> Callable[[Actor], None]:
+    """The same work by `rqtui.aio`, whose loop runs on a thread beside it."""
+
+    def on_a_loop(actor: Actor) -> None:
+        actor.kind = on_loop.Queue
+        work(actor)
+
+    return on_a_loop
+
+
 KINDS: Mapping[str, Callable[[Actor], None]] = {
     "produce": produce,
     "consume": consume,
     "lease": lease,
+    "produce-awaited": awaited(produce),
+    "consume-awaited": awaited(consume),
     "look": look,
     "operate": operate,
     "command": command,

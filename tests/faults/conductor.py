@@ -63,7 +63,7 @@ class Outcome:
         shown = "\n".join(self.broken[:20])
         return (
             f"{len(self.broken)} broken promises with seed {self.seed}, history {self.history}\n{shown}\n"
-            f"again: RQTUI_CHAOS_SEED={self.seed} pytest tests/faults/test_chaos.py"
+            f"again: RQTUI_CHAOS_SEED={self.seed} pytest -m matrix tests/faults/test_chaos.py"
         )
 
 
@@ -141,7 +141,7 @@ class Stage:
             return _rqtui(url, "work", queue, "--json", "--ttr", "600ms", "--concurrency", "2", "--", *command)
         if slot.kind.startswith("rqtui "):
             return _rqtui(url, slot.kind.split()[1], *QUEUES, "--json")
-        queues = [QUEUES[number % len(QUEUES)]] if slot.kind in ("consume", "lease") else QUEUES
+        queues = [QUEUES[number % len(QUEUES)]] if slot.kind.startswith(("consume", "lease")) else QUEUES
         options = {
             "name": slot.called, "url": url, "queues": queues, "history": str(self._path), "most": 100_000,
             "seed": f"{self.seed} {slot.called}",
@@ -300,7 +300,7 @@ def _drain(stage: Stage) -> None:
             proxy._faults.clear()
     for slot in stage.slots.values():
         stage.fill(slot)
-    _leave(stage, [slot for slot in stage.slots.values() if slot.kind in ("produce", "command", "operate")])
+    _leave(stage, [slot for slot in stage.slots.values() if slot.kind.startswith(("produce", "command", "operate"))])
     for name in QUEUES:
         with Queue(name, stage.server.url) as queue:
             queue.resume()

@@ -10,10 +10,10 @@ QUEUES = ("mail", "images", "reports")
 # A slot is filled by one process at a time: its name, the kind of actor or the command, and the proxy it connects by.
 SLOTS: Sequence[tuple[str, str, str]] = (
     ("producer1", "produce", "put"),
-    ("producer2", "produce", "put"),
+    ("producer2", "produce-awaited", "put"),
     ("hand", "command", "put"),
     ("consumer1", "consume", "work"),
-    ("consumer2", "consume", "work"),
+    ("consumer2", "consume-awaited", "work"),
     ("consumer3", "consume", "work"),
     ("leaser", "lease", "work"),
     ("worker", "rqtui work", "work"),

@@ -1,7 +1,7 @@
 """Everybody at once, anybody killed at any moment: nothing acknowledged is lost, nothing is finished by two.
 
-`RQTUI_CHAOS_SEED=N pytest tests/faults/test_chaos.py` plays the plan of a seed again. The long form plays histories of
-42 kills, `always` and `everysec` in turn, until there were a thousand: `pytest -m long tests/faults/test_chaos.py -s`
+`RQTUI_CHAOS_SEED=N pytest -m matrix tests/faults/test_chaos.py` plays the plan of a seed again. The long form plays
+histories of 42 kills, `always` and `everysec` in turn, until there were a thousand: `pytest -m long -s` with this file
 prints a line of figures for each and one for all.
 """
 
@@ -26,8 +26,9 @@ LONG_KILLS = int(os.environ.get("RQTUI_CHAOS_KILLS", "1000"))
 A_HISTORY = 42  # kills: three rounds of the deck in `plan`; in longer ones the streams of events lose their beginning
 
 
+@pytest.mark.matrix
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("fsync", ["always", pytest.param("everysec", marks=pytest.mark.matrix)])
+@pytest.mark.parametrize("fsync", FSYNC)
 def test_everybody_killed_once_and_the_server_twice_loses_nothing(fsync: str, tmp_path: Path) -> None:
     seed = int(os.environ.get("RQTUI_CHAOS_SEED", SEEDS[fsync]))
     outcome = conductor.run(tmp_path, seed, fsync, kills=14, pace_s=0.2)

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import Any
 
 import pytest
 from fleet import Fleet, Server
@@ -105,9 +106,9 @@ def test_rq_is_read_here_where_its_prefix_has_a_tag_and_refused_elsewhere(trio: 
         with_layouts(connect(trio.url), [registry.make("rq")])
 
 
-def test_queues_on_all_nodes_are_put_to_consumed_and_settled(trio: Trio) -> None:
+def test_queues_on_all_nodes_are_put_to_consumed_and_settled(kind: Any, trio: Trio) -> None:
     for name in NAMES:
-        with Queue(name, trio.url) as queue:
+        with kind(name, trio.url) as queue:
             queue.put_many({"body": n, "id": str(n)} for n in range(5))
             queue.put("later", id="later", delay="100ms")
             assert queue.put(0, id="0").word == "exists"
@@ -239,7 +240,7 @@ def test_nobody_at_home_is_a_sentence() -> None:
 # A slot moves --------------------------------------------------------------------------------------------------------
 
 
-def test_while_a_slot_moves_a_put_says_so_and_afterwards_everything_follows(trio: Trio) -> None:
+def test_while_a_slot_moves_a_put_says_so_and_afterwards_everything_follows(kind: Any, trio: Trio) -> None:
     source = trio.owner("mail")
     target = next(node for node in trio.nodes if node is not source)
     slot = slot_of(native_keys.keys("mail")["meta"])
@@ -250,12 +251,12 @@ def test_while_a_slot_moves_a_put_says_so_and_afterwards_everything_follows(trio
     )
 
     def work() -> None:
-        with Queue("mail", trio.url) as queue:
+        with kind("mail", trio.url) as queue:
             for job in queue.consume(stop=stop, ttr=5):
                 with job:
                     ran.append(job.id)
 
-    with Queue("mail", trio.url) as queue:
+    with kind("mail", trio.url) as queue:
         queue.put_many({"body": n, "id": str(n), "delay": "1h"} for n in range(20))
         queue.put("first", id="first")
         watching = engine(trio)

@@ -7,7 +7,6 @@ import warnings
 from pathlib import Path
 
 import fuzz_worlds
-import keyspace
 import pytest
 from families import in_one
 from native_jobs import NOW, ask, key, put
@@ -25,6 +24,7 @@ from rqtui.model import Job, State
 from rqtui.operations import undo_files
 from rqtui.reports import events
 from rqtui.systems import native, registry
+from rqtui.testing import keyspace
 
 NATIVE: Layout = registry.make("native")
 

@@ -14,26 +14,23 @@ import fuzz_worlds
 import fuzzing
 import pytest
 from fuzz_worlds import SUBJECTS
-from hostile import harm
 from planted_systems import SYSTEMS
 from redis import Redis
+from showing import show
 
 from rqtui.cli import findings, snapshot
 from rqtui.engine import history as stats
 from rqtui.engine.engine import Engine, with_layouts
-from rqtui.engine.filters import parse
 from rqtui.errors import RqtuiError
 from rqtui.layout.layout import Layout
-from rqtui.model import Focus, Job, PageWish, Ref, Snapshot
-from rqtui.reports import errors, events
-from rqtui.reports import jobs as documents_of_jobs
+from rqtui.model import Focus, PageWish, Ref, Snapshot
+from rqtui.reports import events
 from rqtui.reports.prometheus import exposition
 from rqtui.systems import registry
-from rqtui.text import formats
-from rqtui.tui.format import columns, copy_formats
+from rqtui.tui.format import copy_formats
 
-QUEUES = {"native": ("native", "mail"), **{system.layout: (system.spec, system.queue) for system in SYSTEMS}}
-EVERYTHING = parse("a !zz")
+QUEUES = {name: (name, "mail") for name in ("native", "bullmq")}
+QUEUES |= {system.layout: (system.spec, system.queue) for system in SYSTEMS}
 
 
 def opened(client: Redis, layout: str) -> tuple[Engine, Ref]:
@@ -83,23 +80,6 @@ def use(found: Snapshot, layout: Layout, source: random.Random) -> None:
         job = source.choice(jobs)
         copy_formats.as_json([job], copy_formats.Source(layout, job.queue, "redis://localhost"))
         copy_formats.redis_cli([job], copy_formats.Source(layout, job.queue, "redis://localhost"))
-
-
-def show(job: Job, now_ms: int) -> None:
-    """One job in a row, a document, a filter, a group of errors."""
-    row = columns.row(job, now_ms, 16, tuple(name for name in columns.NAMES if name != "id"))
-    assert not harm("".join(copy_formats._words(cell) for cell in row.cells), "")
-    document = documents_of_jobs.job(job)
-    json.dumps([document, documents_of_jobs.history(job)])
-    EVERYTHING(job)
-    errors.message(job)
-    for name in ("enqueued_at_ms", "due_at_ms", "reserved_at_ms", "deadline_at_ms"):
-        assert document[name] is None or isinstance(document[name], int), name
-        formats.moment(document[name])
-        formats.age(document[name])
-    for attempt in job.history:
-        formats.duration(attempt.end_ms - attempt.start_ms)
-        formats.moment(attempt.start_ms)
 
 
 def rounds(layout: str, client: Redis, cases: int) -> Iterator[tuple[int, random.Random, list[bytes]]]:

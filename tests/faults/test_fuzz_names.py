@@ -19,7 +19,6 @@ import fuzzing
 import named_worlds
 import pytest
 from hostile import harm
-from keyspace import dump
 from named_worlds import NAMES, SYSTEMS, Named, can_have, plant_queue, queue_of, text
 from redis import Redis
 from screens import Seeded
@@ -27,6 +26,7 @@ from shell import ROOT, Ran, environment, shell
 
 from rqtui.cli.main import COMMANDS
 from rqtui.errors import UsageError
+from rqtui.testing.keyspace import dump
 from rqtui.text import names
 from rqtui.text.sanitise import safe, unshown
 

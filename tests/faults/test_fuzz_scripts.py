@@ -15,14 +15,14 @@ from dataclasses import dataclass
 
 import fuzz_worlds
 import fuzzing
-import keyspace
 import pytest
 from fuzz_worlds import SUBJECTS, Seed
-from keyspace import Stream, Zset
 from redis import Redis
 
 from rqtui.errors import ScriptError
 from rqtui.scripts.script import Call
+from rqtui.testing import keyspace
+from rqtui.testing.keyspace import Stream, Zset
 
 CALLS = 50  # in one database, one after the other
 OTHERS: dict[str, object] = {  # keys of other programs, one of each type
@@ -53,7 +53,10 @@ class Case:
     def call(self) -> Call:
         """As the client made it, to read its answer."""
         script = self.seed.script
-        rows = (len(self.argv) - len(script.args)) // len(script.each) if script.each else 0
+        columns = len(script.each)
+        if script.cuts_rows and (cut := self.argv[1:2]) and cut[0].isdigit():
+            columns = int(cut[0]) or columns
+        rows = (len(self.argv) - len(script.args)) // columns if columns else 0
         return Call(script, list(self.keys), list(self.argv), rows)
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from keyspace import dump
 from redis import Redis
 from screens import on_screen, screen
 from shell import process, shell
@@ -24,6 +24,7 @@ from rqtui.errors import ServerError
 from rqtui.model import Ref
 from rqtui.scripts.script import Script, run
 from rqtui.systems import registry
+from rqtui.testing.keyspace import dump
 from rqtui.verbs import Verb
 
 NATIVE = registry.make("native")
@@ -205,13 +206,13 @@ def _drained(jobs: Any) -> list[str]:
 
 
 def test_every_method_of_the_api_is_tried() -> None:
-    public = {name for name in vars(Queue) if not name.startswith("_") and callable(getattr(Queue, name))}
-    of_jobs = {f"Job.{name}" for name in vars(Job) if not name.startswith("_") and _is_method(name)}
+    public = {name for name in _methods(Queue) if not name.startswith("_")}
+    of_jobs = {f"Job.{name}" for name in _methods(Job) if not name.startswith("_")}
     assert public | of_jobs == {*REFUSED, *GOES_ON} | NO_VERBS
 
 
-def _is_method(name: str) -> bool:
-    return callable(vars(Job)[name]) and not isinstance(vars(Job)[name], property)
+def _methods(of: type) -> list[str]:
+    return [name for name, _method in inspect.getmembers(of, callable)]
 
 
 @pytest.mark.parametrize("name", GOES_ON)

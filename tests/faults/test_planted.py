@@ -22,7 +22,7 @@ from rqtui.client import queue as client_module
 from rqtui.client.leased_job import Job
 from rqtui.client.queue import Queue
 from rqtui.engine.loops import Loop
-from rqtui.errors import ServerError
+from rqtui.errors import ServerError, UsageError
 from rqtui.scripts import script as scripts
 from rqtui.scripts import transport
 from rqtui.scripts.script import Answer, load, run
@@ -84,7 +84,7 @@ def a_put_that_forgets_its_first_try(patch: Patch) -> None:
         try:
             return run(client, call)
         except ServerError as error:
-            raise client_module.UsageError(str(error)) from error  # it says that nothing was done
+            raise UsageError(str(error)) from error  # it says that nothing was done
 
     patch.setattr(client_module, "run", forgetful)
 
@@ -119,7 +119,7 @@ FAULTS: Sequence[Fault] = (
     Fault(
         "an ack that compares no token",
         scenes.a_worker_comes_back_after_its_lease,
-        script("ack", ("token ~= ARGV[2 + i * 2]", "not token")),
+        script("ack", ("~= ARGV[2 + i * 2] then", "== nil then")),
         "job a was finished by w1",
     ),
     Fault(
@@ -155,19 +155,19 @@ FAULTS: Sequence[Fault] = (
     Fault(
         "an enqueue that does not ask whether it knows the id",
         scenes.a_producer_tries_again,
-        script("enqueue", ("if seen[id] or (forget_at and not expired)", "if seen[id] or false")),
+        script("enqueue", ("not forget_at and redis.call('HSETNX'", "redis.call('HSETNX'")),
         "job a was finished by",
     ),
     Fault(
         "a reserve that counts no attempts",
         scenes.a_job_fails_once,
-        script("reserve", ("tried = tried + 1", "tried = math.max(tried, 1)")),
+        script("reserve", ("last + 1, tried + 1", "last + 1, math.max(tried, 1)")),
         "job a has 1 attempts; its events tell of 2",
     ),
     Fault(
         "a token that is a plain counter",
         scenes.a_replica_takes_over_without_the_tail,
-        script("reserve", ("math.max(tonumber(token or 0), micros - 1)", "tonumber(token or 0)")),
+        script("reserve", ("last = math.max(tonumber(token or 0), (", "last = math.min(tonumber(token or 0), (")),
         "token 1 went to w1 for a and to w2 for b",
     ),
     Fault(

@@ -100,8 +100,8 @@ def test_the_reader_of_the_code_finds_what_is_planted(planted: str) -> None:
 
 def test_no_lua_is_put_together_from_data() -> None:
     """EVAL gets a file of the package as it stands: nobody else sends one, and no text is added to it."""
-    # What other systems send, by the demo, in their own words; and what the benchmark compares with.
-    constants = {PACKAGE / "scenarios" / "originals", PACKAGE / "bench"}
+    # What other systems send, by the demo, in their own words; and what is sent by who tests a system of his own.
+    constants = {PACKAGE / "scenarios" / "originals", PACKAGE / "testing"}
     for path in (each for each in PACKAGE.rglob("*.py") if not constants & set(each.parents)):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):

@@ -11,8 +11,9 @@ from redis import Redis
 from shell import shell
 
 from rqtui.client.queue import Queue
+from rqtui.config.state_folder import own_folder
 from rqtui.operations import journal as operations
-from rqtui.operations.journal import Journal, Operation, add, own_folder
+from rqtui.operations.journal import Journal, Operation, add
 from rqtui.reports.postmortem import export
 from rqtui.tui.terminal import clipboard
 

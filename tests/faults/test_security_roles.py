@@ -10,7 +10,6 @@ import threading
 from collections.abc import Callable, Iterator
 
 import pytest
-from keyspace import dump
 from redis import Redis
 from screens import VIEW_KEYS, on_screen, screen
 from shell import shell
@@ -23,6 +22,7 @@ from rqtui.errors import Denied, RqtuiError
 from rqtui.reports import acl
 from rqtui.scripts import script as scripts
 from rqtui.systems import registry
+from rqtui.testing.keyspace import dump
 
 PASSWORD = "sesame"
 
@@ -122,9 +122,10 @@ def _run_programme(role: str, url: str, admin: Redis) -> list[str]:
     except RqtuiError as error:
         failed.append(str(error))
     failed += _not_noted(role, admin)
-    admin.set("rqtui:{mail}:minutes", "of another program")
-    ran = shell(url, *("stats mail" if role == "viewer" else "put mail 1").split())
-    return failed if "minutes holds a string" in ran.err + ran.out else [*failed, ran.out + ran.err]
+    key, line = ("minutes", "stats mail") if role == "viewer" else ("wake", "put mail 1")
+    admin.set(f"rqtui:{{mail}}:{key}", "of another program")
+    ran = shell(url, *line.split())
+    return failed if f"{key} holds a string" in ran.err + ran.out else [*failed, ran.out + ran.err]
 
 
 def _not_noted(role: str, admin: Redis) -> list[str]:
@@ -144,8 +145,10 @@ def _beat(url: str) -> list[str]:
 
 
 def _wait_for_work(url: str) -> list[str]:
-    """A consumer that has to wait, with a timer: BZPOPMIN, CLIENT UNBLOCK."""
+    """A consumer that has to wait, with a timer: BZPOPMIN, CLIENT UNBLOCK; and a lease that is over: HEXISTS."""
     queue, stop = Queue("mail", url), threading.Event()
+    if [one.word for one in scripts.run(queue.client, queue.call("extend", {}, [(b"nobody", "1")])).each] != ["gone"]:
+        return ["extend"]
     queue.put(1, id="soon", delay=0.2)
     alarm = threading.Timer(WAIT_S, stop.set)
     alarm.start()

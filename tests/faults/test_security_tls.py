@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from authority import Files, made, tls_server
@@ -104,11 +105,12 @@ async def test_the_screen_says_that_the_host_is_another(port: int, files: Files)
         await it.until(lambda: "another host" in " ".join(it.text().split()), "the sentence")
 
 
-def test_a_server_that_wants_a_certificate_gets_ours(strict_port: int, files: Files) -> None:
+def test_a_server_that_wants_a_certificate_gets_ours(kind: Any, strict_port: int, files: Files) -> None:
     url = _ours(strict_port, files, files)
-    queue = Queue("mail", url)
-    queue.put(b"1", id="one")
-    assert [job.id for job in queue.reserve(1)] == ["one"]
+    with kind("mail", url) as queue:
+        queue.put(b"1", id="one")
+        [job] = queue.reserve(1)
+        assert (job.id, job.ack()) == ("one", "moved")
     assert shell(url, "snapshot", "--json").code == 0
 
 
@@ -155,13 +157,13 @@ def test_an_option_of_tls_without_tls_is_told() -> None:
 # Waiting --------------------------------------------------------------------------------------------------------------
 
 
-def test_a_consumer_over_tls_is_woken_at_once_and_by_its_timer(tls: str) -> None:
-    queue = Queue("mail", tls)
+def test_a_consumer_over_tls_is_woken_at_once_and_by_its_timer(kind: Any, tls: str) -> None:
+    queue = kind("mail", tls)
     ran: dict[str, float] = {}
     stop = threading.Event()
 
     def consume() -> None:
-        for job in Queue("mail", tls).consume(ttr=30, stop=stop):
+        for job in kind("mail", tls).consume(ttr=30, stop=stop):
             with job:
                 ran[job.id] = time.monotonic()
                 if len(ran) == 40:

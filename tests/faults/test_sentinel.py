@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
+import on_loop
 import pytest
 from families import in_one
 from fleet import Fleet, Server
+from redis import asyncio
 from redis.sentinel import Sentinel
 from screens import on_screen, screen
 from shell import shell
@@ -200,8 +203,8 @@ def test_commands_follow_the_primary(watched: Watched) -> None:
     assert [place["count"] for place in queue["places"] if place["place"] == "ready"] == [2]
 
 
-def test_a_primary_that_was_demoted_is_left_at_the_first_refusal(watched: Watched) -> None:
-    with Queue("mail", watched.url) as queue:
+def test_a_primary_that_was_demoted_is_left_at_the_first_refusal(kind: Any, watched: Watched) -> None:
+    with kind("mail", watched.url) as queue:
         queue.put(1, id="a")
         watched.replica.replicates(None)
         watched.primary.replicates(watched.replica)  # by hand, so that its connections stay, as behind a proxy
@@ -215,9 +218,9 @@ def test_a_primary_that_was_demoted_is_left_at_the_first_refusal(watched: Watche
         assert watched.replica.client.hexists("rqtui:{mail}:jobs", "b")
 
 
-def test_a_client_of_redis_py_for_sentinels_may_be_given(watched: Watched) -> None:
+def test_a_client_of_redis_py_for_sentinels_may_be_given(kind: Any, watched: Watched) -> None:
     theirs = Sentinel([("127.0.0.1", watched.sentinel.port)]).master_for("jobs")
-    with Queue("mail", theirs) as queue:
+    with kind("mail", theirs) as queue:
         queue.put(1, id="a")
         wait_until(lambda: watched.replica.client.zcard("rqtui:{mail}:ready") == 1, ENOUGH)
         watched.primary.kill()
@@ -225,6 +228,16 @@ def test_a_client_of_redis_py_for_sentinels_may_be_given(watched: Watched) -> No
         wait_until(lambda: _works(queue.counts), ENOUGH)
         assert queue.put(2, id="b").word == "moved"
         assert queue.counts()["ready"] == 2
+
+
+def test_a_client_of_redis_py_for_sentinels_and_loops_may_be_given(watched: Watched) -> None:
+    theirs = asyncio.sentinel.Sentinel([("127.0.0.1", watched.sentinel.port)]).master_for("jobs")
+    with on_loop.Queue("mail", theirs) as queue:
+        queue.put(1, id="a")
+        assert watched.primary.client.hexists("rqtui:{mail}:jobs", "a")
+    replica = asyncio.sentinel.Sentinel([("127.0.0.1", watched.sentinel.port)]).slave_for("jobs")
+    with on_loop.Queue("mail", replica) as queue:  # which replica that names does not matter: a queue needs the primary
+        assert queue.put(1, id="a").word == "exists"
 
 
 @on_screen
@@ -242,23 +255,23 @@ async def test_the_screen_follows_the_primary(watched: Watched) -> None:
         await it.until(lambda: it.app.session.lost is None, "a new picture", 30)
 
 
-def test_sentinels_with_a_password_of_their_own_are_asked_with_it(fleet: Fleet) -> None:
+def test_sentinels_with_a_password_of_their_own_are_asked_with_it(kind: Any, fleet: Fleet) -> None:
     primary = fleet.start(requirepass="of-redis")
     connected = connect(primary.url.replace("://", "://:of-redis@"))
     assert connected.ping()
     sentinel = fleet.sentinel(primary, lines=["sentinel auth-pass jobs of-redis", "requirepass of-sentinel"])
     at = f"127.0.0.1:{sentinel.port}/jobs/2"
     url = f"redis+sentinel://:of-redis@{at}?sentinel_password=of-sentinel"
-    with Queue("mail", url) as queue:
+    with kind("mail", url) as queue:
         wait_until(lambda: _works(lambda: queue.put(1, id="a")), ENOUGH)
     with connect(primary.url.replace("://", "://:of-redis@") + "/2") as second:
         assert second.exists("rqtui:{mail}:meta")
     assert "of-" not in mask(url)
     for wrong in (url.replace("of-sentinel", "wrong"), url.replace("?sentinel_password=of-sentinel", "")):
-        with Queue("mail", wrong) as queue, pytest.raises(Unreachable, match="sentinel_password=PASSWORD") as caught:
+        with kind("mail", wrong) as queue, pytest.raises(Unreachable, match="sentinel_password=PASSWORD") as caught:
             queue.put(1)
         assert "of-redis" not in str(caught.value)
-    with Queue("mail", url.replace("of-redis", "wrong")) as queue, pytest.raises(Denied, match="password"):
+    with kind("mail", url.replace("of-redis", "wrong")) as queue, pytest.raises(Denied, match="password"):
         queue.put(1)
     connected.close()
 

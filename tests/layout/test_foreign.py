@@ -10,7 +10,6 @@ from types import SimpleNamespace
 
 import pytest
 from families import in_one
-from keyspace import Zset, dump, plant
 from redis import Redis
 from wire import sent
 
@@ -19,6 +18,7 @@ from rqtui.engine import engine as engine_module
 from rqtui.engine.engine import Engine
 from rqtui.engine.inspection import INSPECT_S, INSPECTIONS
 from rqtui.engine.loops import mover
+from rqtui.engine.walk import STEP
 from rqtui.errors import Denied, Refused, ServerError, Unknown, Unreachable, UsageError, WrongType
 from rqtui.layout.entries import HEAD_BYTES, Entries, Entry, digest_of
 from rqtui.layout.foreign import Foreign
@@ -26,6 +26,7 @@ from rqtui.layout.layout import Layout, typed
 from rqtui.model import Focus, Queue, Ref
 from rqtui.scripts import script as scripts
 from rqtui.systems import registry
+from rqtui.testing.keyspace import Zset, dump, plant
 
 WALK = scripts.load("shared")["walk"]
 OTHERS = tuple(name for name in registry.names() if name != "native")
@@ -129,7 +130,7 @@ def test_a_place_is_found_by_its_own_name_and_by_its_state(name: str) -> None:
 def test_put_refuses_a_field_that_the_system_does_not_keep(name: str) -> None:
     made = registry.make(name)
     queue = made.named()[0] if made.named() and made.named()[0] else "mail"
-    with pytest.raises(UsageError, match=f"{name} keeps no colour, priority; a job of it has .*body"):
+    with pytest.raises(UsageError, match=f"{name} keeps no (priority|colour); a job of it is given .*body"):
         made.put_ask(queue, [{"body": b"\x91\x01"}, {"body": b"\x91\x01", "priority": 1, "colour": "red"}])
 
 
@@ -254,11 +255,11 @@ def test_one_walk_serves_every_layout(client: Redis, monkeypatch: pytest.MonkeyP
         },
     )
     engine = Engine(client, registry.make_all())
-    list(engine.discover())
     with sent(monkeypatch) as writes:
         found = {ref for chunk in engine.discover(fully=True) for ref in chunk}
     assert {Ref("redisched", "mail"), Ref("safe_pop", "crawl"), Ref("native", "own")} <= found
-    assert sum(write.count(WALK.sha.encode()) for write in writes) == 1
+    steps = sum(write.count(WALK.sha.encode()) for write in writes)
+    assert client.dbsize() // STEP <= steps < 3 * client.dbsize() // STEP, "a walk for each of the ten would be more"
 
 
 @pytest.fixture

@@ -10,19 +10,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-import conformance
 import pytest
-from conformance import Planted
 from families import in_one
-from keyspace import diff
 from native_jobs import NOW, SCRIPTS, ask, key, line, members, meta, places_of, words
 from native_subject import NATIVE, USES, plant
 from redis import Redis
-from script_lint import faults
-from subject import Scene, words_of
 
 from rqtui.errors import RqtuiError
 from rqtui.scripts import script as scripts
+from rqtui.testing import conformance
+from rqtui.testing.conformance import Planted
+from rqtui.testing.keyspace import Entry, diff
+from rqtui.testing.script_lint import faults
+from rqtui.testing.subject import Scene, words_of
 
 PUT, TAKE = "redis.call('ZADD', ready, unpack(arrivals))\n", "redis.call('ZREM', scheduled, unpack(left))\n"
 FREE = "redis.call('ZREM', scheduled, '') -- frees nothing: a drain may go on over maxmemory\n"
@@ -51,7 +51,7 @@ FAULTS = (
     Planted("takes what is not due", "dispatch", "scheduled, '-inf', now_ms", "scheduled, '-inf', '+inf'", 11),
     Planted("writes though it only reads", "roster", "return {", "redis.call('HSET', workers, 'x', 1)\n%s", 12),
     Planted("drains without freeing first", "promote", FREE, "", 13),
-    Planted("fills after freeing", "enqueue", "redis.call('HSET', jobs,", "redis.call('ZREM', ready, '')\n%s", 13),
+    Planted("fills after freeing", "enqueue", "local next_seq =", "redis.call('ZREM', ready, '')\n%s", 13),
 )
 
 
@@ -156,14 +156,17 @@ def test_a_broken_setting_is_refused_before_the_first_write_or_does_no_harm(
 ) -> None:
     scene = None
     for field in FIELDS:
-        scene = scene or Scene.build(NATIVE, client, name, source)
+        if scene is None:
+            scene = Scene.build(NATIVE, client, name, source)
+            before = scene.world.dump()
+            settings = before[key("meta")].value
         usual = client.hget(key("meta"), field)
         client.hset(key("meta"), field, value)
-        before = scene.world.dump()
         try:
             scene.run()
         except RqtuiError:
-            conformance.nothing_written(scene.world, before)
+            broken = Entry("hash", {**settings, field.encode(): value.encode()})
+            conformance.nothing_written(scene.world, {**before, key("meta"): broken})
             client.hdel(key("meta"), field) if usual is None else client.hset(key("meta"), field, usual)
         else:
             scene = None

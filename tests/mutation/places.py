@@ -22,7 +22,7 @@ AREAS = {
     "scripts": ("rqtui/scripts/*.py",),
     "engine": ("rqtui/engine/*.py",),
     "operations": ("rqtui/operations/*.py",),
-    "client": ("rqtui/client/*.py",),
+    "client": ("rqtui/client/*.py", "rqtui/aio/*.py"),
     "cli": ("rqtui/cli/*.py",),
     "text": ("rqtui/text/*.py",),
     "systems": ("rqtui/layout/*.py", "rqtui/systems/*.py"),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
-import keyspace
 import pytest
 from families import in_one
 from native_jobs import key
@@ -23,6 +23,7 @@ from rqtui.operations.journal import FILE, Journal
 from rqtui.operations.undo import Keeper
 from rqtui.scripts import script as scripts
 from rqtui.systems import registry
+from rqtui.testing import keyspace
 
 LONG = b"\x00\xff" * 4000  # stands in bodies, and is no text
 Form = dict[str, object]
@@ -249,8 +250,8 @@ def test_a_lost_reply_leaves_no_word_on_how_the_jobs_were_left(url: str, client:
         it = Kept(link, tmp_path)
         jobs, keep = it.jobs("dead"), it.keeper.keep
 
-        def keep_and_cut(engine: Engine, verb: str, ref: Ref, chosen: Sequence[Job]) -> undo.Chunk | None:
-            made = keep(engine, verb, ref, chosen)
+        def keep_and_cut(engine: Engine, verb: str, ref: Ref, *chosen: Any) -> undo.Chunk | None:
+            made = keep(engine, verb, ref, *chosen)
             proxy.fail("lose reply", "EVALSHA")
             return made
 
@@ -275,7 +276,7 @@ def test_a_script_that_the_server_did_not_know_is_undone_too(it: Kept) -> None:
     """Its text follows in a second trip, so that it runs after the look which was sent behind it."""
     before, jobs = it.state(), it.jobs("ready")
     it.client.script_flush()
-    it.keeper.look(it.engine, it.ref, [jobs[0].id], is_whole=False)
+    it.keeper.look(it.engine, it.ref, [{"id": jobs[0].id}], is_whole=False)
     name = it.do("kill", jobs)
     assert {left.place for left in undo_files.read(it.keeper.folder, name).left.values()} == {"dead"}
     assert it.words(name) == {"restored": len(jobs)}

@@ -152,7 +152,9 @@ class Machine(RuleBasedStateMachine):
 
     def _rows(self) -> dict[bytes, undo_files.Row]:
         engine, ref = self.here.engine, self.here.ref
-        return {row.id: row for rows in looks(engine, ref, NAMES, is_whole=True) for row in rows}
+        return {
+            row.id: row for rows in looks(engine, ref, [{"id": name} for name in NAMES], is_whole=True) for row in rows
+        }
 
     def _order(self) -> dict[str, list[str]]:
         return {place: self.here.ids(place) for place in ("scheduled", "ready", "reserved", "done", "dead")}

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import TypeVar
 
 import pytest
+from mill_system import Mill, grind, mill
 from redis import Redis
+from shapes import KIND, fits
+from shell import shell
 from troubles import fail
 
 from rqtui.client.queue import Queue
@@ -15,6 +19,7 @@ from rqtui.model import Ref, State
 from rqtui.reports import kinds, sampling
 from rqtui.systems import registry
 
+__all__ = ["mill"]  # a fixture
 MAIL, IMAGES = Ref("native", "mail"), Ref("native", "images")
 
 
@@ -67,3 +72,50 @@ def test_a_report_about_many_queues_looks_at_fewer_jobs_of_each(client: Redis, e
     refs = [Ref("native", f"q{number}") for number in range(sampling.MOST_QUEUES + 1)]
     found = last(kinds.report(engine, refs))
     assert (found.size.queues, found.size.of_queues, found.size.is_whole) == (50, 51, False)
+
+
+def test_the_figures_that_a_system_keeps_stand_beside_the_counted_kinds(
+    client: Redis, url: str, mill: type[Mill]
+) -> None:
+    def keep(kind: str, processed: int, failed: int, **more: object) -> None:
+        client.rpush("mill:kinds", json.dumps({"kind": kind, "processed": processed, "failed": failed, **more}))
+
+    grind(client, "flour", "failed", "f1", call="mill.sift()")
+    grind(client, "bran", "failed", "b1", call="mill.shake()")
+    keep("mill.sift", 12_400, 124, mean_ms=1_400, over_ms=3_600_000)
+    keep("mill.clean", 3, 0)
+    keep("mill.shake", 7, 7, over_ms=3_600_000, queue="bran")
+    made = with_layouts(client, [Mill()])
+    found = last(kinds.report(made, made.refs))
+    assert [
+        (kind.name, kind.ref.queue, kind.count, kind.figures and kind.figures.processed) for kind in found.kinds
+    ] == [
+        ("mill.shake", "bran", 1, 7),
+        ("mill.sift", "flour", 1, 12_400),
+        ("mill.clean", "", 0, 3),
+    ]
+    assert found.spans_ms == (0, 3_600_000)
+    assert [kind.name for kind in last(kinds.report(made, [Ref("mill", "flour")])).kinds] == ["mill.sift"]
+
+    ran = shell(url, "--layout", "mill", "kinds")
+    assert [line.split()[-3:] for line in ran.out.splitlines()] == [
+        ["ran", "failing", "mean"],
+        ["7", "100", "%", "·"][-3:],
+        ["1", "%", "1.4s"],
+        ["0", "%", "·"],
+    ]
+    assert "as the system keeps them: over all time or 1h00." in ran.err
+    shake, sift, clean = shell(url, "--layout", "mill", "kinds", "--json").json["kinds"]
+    for each in (shake, sift, clean):
+        fits(each, {**KIND, "queue": (str, type(None))})
+    assert sift["figures"] == {
+        "processed": 12_400,
+        "failed": 124,
+        "mean_ms": 1_400,
+        "over_ms": 3_600_000,
+        "queue": None,
+    }
+    assert (shake["figures"]["queue"], clean["queue"], clean["figures"]["over_ms"]) == ("bran", None, None)
+    client.set("mill:kinds", "x")
+    broken = shell(url, "--layout", "mill", "kinds", "--json")
+    assert broken.code == 1 and len(broken.json["kinds"]) == 2, "the counted kinds stand there all the same"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import threading
@@ -29,7 +30,7 @@ from rqtui.scenarios.foreign import ForeignRun
 from rqtui.scenarios.ledger import Ledger
 from rqtui.scenarios.originals import safe_pop
 from rqtui.scenarios.pace import Pace
-from rqtui.scenarios.stage import ForeignScenario, Stage
+from rqtui.scenarios.stage import Errand, ForeignScenario, Stage
 from rqtui.scenarios.timeouts import TIMEOUTS, Timeouts
 
 FOREIGN = {name: story for name, story in SCENARIOS.items() if isinstance(story, ForeignScenario)}
@@ -40,6 +41,9 @@ SYSTEMS = {
     "consumers": "orizuru",
     "latecomer": "safe_pop",
     "rq": "rq",
+    "celery": "celery",
+    "sidekiq": "sidekiq",
+    "bullmq": "bullmq",
 }
 
 
@@ -58,6 +62,13 @@ def story(request: pytest.FixtureRequest) -> ForeignScenario:
     """Each scenario in turn; `timeouts` a small one."""
     found = FOREIGN[str(request.param)]
     return FEW if found is TIMEOUTS else found
+
+
+SOME_STORIES = pytest.mark.parametrize(
+    "story",
+    [name if name in ("rq", "timeouts") else pytest.param(name, marks=pytest.mark.matrix) for name in sorted(FOREIGN)],
+    indirect=True,
+)
 
 
 def _stage(story: ForeignScenario, seed: int) -> Stage:
@@ -190,6 +201,7 @@ def test_an_actor_whose_program_ends_by_a_mistake_is_dead_and_says_why(url: str)
 # -- played without a screen ----------------------------------------------------------------------------------------
 
 
+@SOME_STORIES
 def test_a_headless_run_accounts_for_every_job(story: ForeignScenario, client: Redis, url: str) -> None:
     found = run_headless(story, url, seed=5, seconds=4)
     assert found["findings"] == []
@@ -197,13 +209,15 @@ def test_a_headless_run_accounts_for_every_job(story: ForeignScenario, client: R
     assert found["lost"] == 0
     assert found["done"] > 0
     assert found["workers_lost"] == 1
-    assert found["put"] == sum(found[part] for part in ("done", "standing", "withdrawn", "lost_with_workers"))
+    ends = ("done", "standing", "withdrawn", "given_up", "lost_with_workers")
+    assert found["put"] == sum(found[end] for end in ends)
     [queue] = found["queues"]
     if story.name != "latecomer":  # there the original leaves entries of finished jobs for the next pop
         counted = Counter({place: number for place, number in queue["counted"].items() if number})
         assert counted.total() == sum(queue["standing"].values())
 
 
+@SOME_STORIES
 def test_headless_runs_with_one_seed_put_the_same_jobs(story: ForeignScenario, client: Redis, url: str) -> None:
     digests = []
     for seed in (9, 9, 10):
@@ -435,6 +449,251 @@ def test_rq_leaves_what_a_killed_worker_held_and_what_is_due_until_somebody_come
         assert client.exists("rq:scheduler-lock:default")
         run.press("scheduler")
         wait_until(lambda: not client.exists("rq:scheduler-lock:default"), 10, "it gives its lock back")
+
+
+def test_sidekiq_loses_what_a_killed_process_took_since_its_last_beat_and_rqtui_saves_the_rest(
+    client: Redis, url: str
+) -> None:
+    with ForeignRun(FOREIGN["sidekiq"], url) as run:
+        identity = next(each for each in client.smembers("processes") if each.startswith(b"web-9"))
+        held = [json.loads(json.loads(told)["payload"])["jid"] for told in client.hvals(identity + b":work")]
+        assert len(held) == 3
+        _move("reap", client, run)
+        assert client.hlen(identity + b":work") == 3, "it is not silent for 30 s yet"
+        client.hset(identity, "beat", time.time() - 31)
+        assert _move("reap", client, run).moved == 3
+        assert not client.exists(identity + b":work")
+        actor = _busy(run)
+        run.press("kill")
+        wait_until(lambda: run.workers_lost == 1, 5, "it is dead")
+        [dead] = [each for each in run.crew if each.state == "dead"]
+        dead.join()
+        standing = run.stage.standing(client)
+        assert ("work" in standing.get(dead.holds, ())) != bool(run.ledger.fell[dead.holds])
+        assert actor is dead or actor.state != "dead"
+
+
+@pytest.mark.matrix
+def test_the_pollers_of_sidekiq_lose_what_is_no_json_unless_it_is_killed_before(client: Redis, url: str) -> None:
+    def overdue() -> int:
+        return int(client.zcount("schedule", 0, time.time() - 60))
+
+    for is_saved in (True, False):
+        client.flushall()
+        with ForeignRun(FOREIGN["sidekiq"], url) as run:
+            wait_until(lambda: overdue() == 21 and client.zcard("retry") >= 160, 10, "all stands as it did")
+            [torn] = client.zrange("schedule", 0, 0)
+            ref, engine = Ref("sidekiq", "default"), Engine(client, [run.stage.layout])
+            if is_saved:
+                [job] = engine.page(ref, "schedule", 0, 1).jobs
+                assert [outcome.word for outcome in engine.act("kill", ref, [job])] == ["moved"]
+            assert "poll again" in run.press("poller")
+            wait_until(lambda: not overdue(), 20, "what is due is queued")
+            assert (client.zscore("dead", torn) is not None) == is_saved
+            assert run.ledger.fell[torn] == (not is_saved)
+            run.press("fix")
+            again = engine.page(ref, "dead", 0, 3).jobs
+            fine = [job for job in again if job.name]
+            assert all(outcome.moved for outcome in engine.act("requeue", ref, fine))
+            run.set_speed(8)
+            done = run.ledger.finished
+            wait_until(lambda fine=fine, done=done: all(done[job.id] for job in fine), 60, "they go well now")
+
+
+LOWEST, TEXT = "shop\x06\x169", b"rebuild-sitemap --now"  # it ends the worker that takes it
+
+
+def _taken(client: Redis) -> dict[bytes, float]:
+    """What workers of Celery hold, by delivery tag: since when."""
+    return dict(client.zrange("unacked_index", 0, -1, withscores=True))
+
+
+def _task_of(client: Redis, tag: bytes) -> bytes:
+    raw = client.hget("unacked", tag)
+    return json.loads(raw)[0]["headers"]["id"].encode() if raw else b""
+
+
+def _held_now(client: Redis) -> int:
+    """How many tasks without an ETA workers hold."""
+    return sum(not json.loads(raw)[0]["headers"]["eta"] for raw in client.hvals("unacked"))
+
+
+def test_celery_leaves_what_a_killed_worker_held_until_a_sweep_unless_rqtui_gives_it_back(
+    client: Redis, url: str
+) -> None:
+    with ForeignRun(FOREIGN["celery"], url) as run:
+        client.lrem(LOWEST, 0, TEXT)
+        run.set_speed(8)
+        old = {tag: _task_of(client, tag) for tag, at_s in _taken(client).items() if at_s < time.time() - 30}
+        assert len(old) == 3, "web-9 held them"
+        _move("reap", client, run)
+        assert old.keys() <= _taken(client).keys(), "the visibility timeout is not over"
+        client.zadd("unacked_index", dict.fromkeys(old, time.time() - 61), xx=True)
+        assert _move("reap", client, run).moved == 3
+        wait_until(lambda: all(run.ledger.finished[id] for id in old.values()), 60, "workers run them")
+        _busy(run)
+        run.press("kill")
+        assert run.workers_lost == 1
+        run.halt()
+        assert run.ledger.balance(run.stage.standing(client)).lost == (TEXT,), "we deleted it"
+        assert run.ledger.fell.total() <= 1, "what it ran, unless that acks late"
+
+
+def test_a_task_of_celery_due_after_the_visibility_timeout_runs_twice_unless_it_is_extended(
+    client: Redis, url: str
+) -> None:
+    with ForeignRun(FOREIGN["celery"], url) as run:
+        client.lrem(LOWEST, 0, TEXT)
+        engine, ref = Engine(client, [run.stage.layout]), Ref("celery", "shop")
+        twice, once = (b"5f0c9a52-0d2c-4f5e-9a3e-2f1f7a0b6c1%d" % n for n in range(2))
+        body = json.dumps(["shop.remind", ["ada@example.org"], {}, 0]).encode()
+        for id in (twice, once):
+            run.stage.send(Errand(0, id, body, delay_ms=12_000))
+        run.set_speed(8)
+
+        def tags() -> dict[bytes, bytes]:
+            return {id: tag for tag in _taken(client) if (id := _task_of(client, tag)) in (twice, once)}
+
+        found = wait_until(lambda: len(tags()) == 2 and tags(), 10, "workers wait with them")
+        since_s = time.time() - 61
+        client.zadd("unacked_index", dict.fromkeys(found.values(), since_s), xx=True)
+        [job] = [job for job in engine.page(ref, "eta", 0, 200).jobs if job.id == once]
+        assert [outcome.word for outcome in engine.act("extend", ref, [job])] == ["extended"]
+        run.press("add")  # a worker sweeps as it starts
+        wait_until(lambda: _taken(client).get(found[twice], 0.0) > since_s + 30, 10, "it was given out again")
+        wait_until(lambda: run.ledger.attempts[twice] == run.ledger.finished[twice] == 2, 30, "it ran twice")
+        wait_until(lambda: run.ledger.finished[once], 30, "the other one ran")
+        assert run.ledger.attempts[once] == 1
+        assert run.ledger.balance(run.stage.standing(client)).again >= 1
+
+
+def test_a_worker_of_celery_exits_on_what_is_no_json_unless_it_is_deleted_before(client: Redis, url: str) -> None:
+    for is_saved in (True, False):
+        client.flushall()
+        with ForeignRun(FOREIGN["celery"], url) as run:
+            engine, ref = Engine(client, [run.stage.layout]), Ref("celery", "shop")
+            wait_until(lambda run=run: _taken(client) and _busy(run), 10, "workers are there")
+            assert "no JSON" in run.press("raw")
+            raw = TEXT + b" 1"
+            if is_saved:
+                wait_until(lambda raw=raw: raw in client.lrange("shop", 0, -1), 10, "it stands in the queue")
+                [job] = [job for job in engine.page(ref, "queue", 0, 200).jobs if job.member == raw]
+                assert [outcome.word for outcome in engine.act("delete", ref, [job])] == ["moved"]
+                assert raw not in client.lrange("shop", 0, -1)
+                assert run.workers_lost == run.ledger.fell[raw] == 0
+                continue
+            client.lrem(LOWEST, 0, TEXT)
+            run.press("fix")
+            run.set_speed(8)
+            wait_until(lambda run=run, raw=raw: run.ledger.fell[raw], 60, "a worker took it")
+            wait_until(lambda run=run: run.workers_lost == 1, 5, "it has exited")
+            assert all(actor.error == "" for actor in run.crew)
+
+
+def test_charges_fail_on_celery_until_the_gateway_answers_and_it_tells_of_both(client: Redis, url: str) -> None:
+    with ForeignRun(FOREIGN["celery"], url) as run, client.pubsub(ignore_subscribe_messages=True) as ear:
+        ear.psubscribe("celery-task-meta-*", "/*.celeryev/*")
+        heard: dict[str, list[dict[str, object]]] = {"results": [], "events": []}
+
+        def hear() -> None:
+            while told := ear.get_message():
+                message = json.loads(told["data"])
+                if told["channel"].startswith(b"celery-task-meta-"):
+                    heard["results"].append(message)
+                else:
+                    body = json.loads(b64decode(message["body"]))
+                    heard["events"] += body if isinstance(body, list) else [body]
+
+        def has(part: str, **fields: object) -> bool:
+            hear()
+            return any(all(each.get(name) == value for name, value in fields.items()) for each in heard[part])
+
+        wait_until(lambda: has("results", status="FAILURE"), 20, "a charge has failed for good")
+        wait_until(lambda: has("results", status="RETRY"), 20, "another one is tried again")
+        assert has("events", type="task-failed", exception="TimeoutError('cards.example.org did not answer in 5 s')")
+        wait_until(lambda: has("events", type="worker-heartbeat", hostname="celery@web-2"), 10, "workers beat")
+        run.press("fix")
+        failed = [each["task_id"] for each in heard["results"] if each["status"] == "RETRY"]
+        wait_until(lambda: all(run.ledger.finished[str(id).encode()] for id in failed), 60, "those go well now")
+        assert not any(run.ledger.given_up[str(id).encode()] for id in failed)
+
+
+def test_workers_of_celery_obey_what_rqtui_tells_them(client: Redis, url: str) -> None:
+    with ForeignRun(FOREIGN["celery"], url) as run:
+        engine, ref = Engine(client, [run.stage.layout]), Ref("celery", "shop")
+        wait_until(lambda: _held_now(client) > 8, 10, "workers are there")
+        assert [outcome.word for outcome in engine.act("pause", ref, [])] == ["paused"]
+        run.set_speed(8)
+        wait_until(lambda: _held_now(client) == 3, 60, "they have run what they held; web-9 never will")
+        waiting = client.llen("shop")
+        [job] = engine.page(ref, "queue", 0, 1).jobs
+        assert [outcome.word for outcome in engine.act("cancel", ref, [job])] == ["asked"]
+        assert [outcome.word for outcome in engine.act("resume", ref, [])] == ["resumed"]
+        wait_until(lambda: run.ledger.withdrawn[job.id], 30, "its turn has come, and it was revoked")
+        assert waiting and not run.ledger.attempts[job.id]
+        assert json.loads(client.get(b"celery-task-meta-" + job.id))["status"] == "REVOKED"
+
+
+def test_a_flower_with_a_shorter_timeout_gives_out_again_what_runs(client: Redis, url: str) -> None:
+    with ForeignRun(FOREIGN["celery"], url) as run:
+        wait_until(lambda: _held_now(client) > 8, 10, "workers are there")
+        held = {tag: _task_of(client, tag) for tag in _taken(client)}
+        since_s = round(time.time() - 6)
+        client.zadd("unacked_index", dict.fromkeys(held, since_s), xx=True)
+        assert "5 s" in run.press("flower")
+        wait_until(lambda: since_s not in _taken(client).values(), 20, "all of it was given out")
+        wait_until(lambda: any(run.ledger.attempts[id] > 1 for id in held.values()), 60, "some of it runs twice")
+
+
+def _as_it_stood(client: Redis) -> None:
+    """The producer has planted what BullMQ's demo begins with: waiting jobs come after all that failed."""
+    wait_until(lambda: client.zscore("bull:shop:failed", "label-61028"), 10, "the last label has failed")
+
+
+def test_rqtui_mends_what_an_upgrade_a_killed_worker_and_a_storm_left_in_bullmq(client: Redis, url: str) -> None:
+    p, ref = "bull:shop:", Ref("bullmq", "shop")
+    with ForeignRun(FOREIGN["bullmq"], url) as run:
+        engine = Engine(client, [run.stage.layout])
+        _as_it_stood(client)
+        held = [id for id in client.lrange(f"{p}active", 0, -1) if client.hget(f"{p}{id.decode()}", "pb") == b"web-9"]
+        assert len(held) == 3
+        assert _move("reap", client, run).moved == 3
+        assert client.llen(f"{p}paused") == 24, "no worker looks there"
+        assert [outcome.word for outcome in engine.act("resume", ref, [])] == ["resumed"]
+        assert not client.exists(f"{p}paused")
+        run.press("fix")
+        run.set_speed(8)
+        labels = [job for job in engine.page(ref, "failed", 0, 400).jobs if job.id.startswith(b"label-")]
+        assert len(labels) == client.zcard(f"{p}waiting-children") == 5
+        assert all(outcome.moved for outcome in engine.act("requeue", ref, labels))
+        done = run.ledger.finished
+        parcels = [b"parcel" + job.id.removeprefix(b"label") for job in labels]
+        wait_until(lambda: all(done[id] for id in (*held, *parcels)), 60, "workers do the rest")
+
+
+def test_a_script_with_bullmq_5_loses_what_was_added_while_it_paused_unless_rqtui_resumes(
+    client: Redis, url: str
+) -> None:
+    p, ref = "bull:shop:", Ref("bullmq", "shop")
+    for is_saved in (True, False):
+        client.flushall()
+        with ForeignRun(FOREIGN["bullmq"], url) as run:
+            engine = Engine(client, [run.stage.layout])
+            _as_it_stood(client)
+            engine.act("resume", ref, [])
+            assert "BullMQ 5 pauses" in run.press("old")
+            wait_until(lambda: client.hexists(f"{p}meta", "paused"), 10, "it is paused")
+            wait_until(lambda: client.llen(f"{p}wait"), 20, "a job was added meanwhile")
+            waits = client.lrange(f"{p}wait", 0, -1)
+            if is_saved:
+                assert [outcome.word for outcome in engine.act("resume", ref, [])] == ["resumed"]
+            run.press("old")
+            if is_saved:
+                run.set_speed(8)
+            known = run.ledger.attempts if is_saved else run.ledger.fell
+            what = "workers run them" if is_saved else "they are in no place"
+            wait_until(lambda known=known, waits=waits: all(known[id] for id in waits), 60, what)
+            assert not (is_saved and any(run.ledger.fell[id] for id in waits))
 
 
 def test_a_bad_deploy_fails_jobs_of_rq_for_three_reasons_until_it_is_fixed(client: Redis, url: str) -> None:

@@ -17,7 +17,8 @@ import pytest
 from rqtui.scripts.script import load
 
 ROOT = Path(__file__).resolve().parents[2]
-NOTE, ACK, REAP = Path("lua/shared/blocks/note.lua"), Path("lua/native/ack.lua"), Path("lua/native/reap.lua")
+NOTE = Path("lua/shared/blocks/note.lua")
+ACK, BEAT, REAP = (Path("lua/native", f"{name}.lua") for name in ("ack", "beat", "reap"))
 NOTED = "if type(reply) == 'table' and reply.err then"
 
 
@@ -86,16 +87,16 @@ PLANTED: dict[str, tuple[Callable[[Path], int], str]] = {  # what is done to the
         "lua/native/ack.lua:{line}: the copy of note differs from lua/shared/blocks/note.lua:6",
     ),
     "a line too many": (
-        lambda tree: edit(tree / ACK, "-- end\n", "redis.call('PING')\n-- end\n"),
-        "lua/native/ack.lua:{line}: the copy of opening differs from lua/shared/blocks/opening.lua:9",
+        lambda tree: edit(tree / BEAT, "-- end\n", "redis.call('PING')\n-- end\n"),
+        "lua/native/beat.lua:{line}: the copy of opening differs from lua/shared/blocks/opening.lua:9",
     ),
     "a line too few": (
         lambda tree: edit(tree / ACK, "local minute = now_ms - now_ms % 60000\n", ""),
         "lua/native/ack.lua:{line}: the copy of minute differs from lua/shared/blocks/minute.lua:3",
     ),
     "a missing last line": (
-        lambda tree: edit(tree / ACK, "end\n-- end\n", "-- end\n"),
-        "lua/native/ack.lua:{line}: the copy of opening differs from lua/shared/blocks/opening.lua:8",
+        lambda tree: edit(tree / BEAT, "end\n-- end\n", "-- end\n"),
+        "lua/native/beat.lua:{line}: the copy of opening differs from lua/shared/blocks/opening.lua:8",
     ),
     "an unknown block": (
         lambda tree: edit(tree / REAP, "-- block: minute\n", "-- block: hour\n"),

@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from keyspace import dump
 from native_jobs import SCRIPTS, ask, key, places_of, words
 from native_subject import NATIVE, USES
 from redis import Redis
-from subject import Scene, words_of
+
+from rqtui.testing.keyspace import dump
+from rqtui.testing.subject import Scene, words_of
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.skipif(not shutil.which("redis-cli"), reason="redis-cli is not installed")
@@ -49,7 +50,10 @@ def test_redis_cli_runs_a_script_from_its_header(name: str, client: Redis) -> No
 def test_an_operator_can_do_without_rqtui(client: Redis) -> None:
     """Enqueue, reserve and ack by hand: the empty string means the default, the server's clock for one."""
     keys = {name: [key(declared.name) for declared in script.keys] for name, script in SCRIPTS.items()}
-    assert eval_file(client, "enqueue", keys["enqueue"], ["", "job:1", "{}", *[""] * 9]) == ["moved"]
+    assert eval_file(client, "enqueue", keys["enqueue"], ["", 2, "job:1", "{}"]) == ["moved"]
+    assert eval_file(client, "enqueue", keys["enqueue"], ["", "", "job:1", "{}", *[""] * 9]) == ["exists"]
+    [refused] = eval_file(client, "enqueue", keys["enqueue"], ["", 1, "job:2"])[:1]
+    assert "columns is a whole number from 2 to 11; nothing was changed" in refused
     word, _next_ms, id, token, *_ = eval_file(client, "reserve", keys["reserve"], ["", 1, "me", ""])
     assert (word, id) == ("moved", "job:1")
     assert eval_file(client, "ack", keys["ack"], ["", 60000, "job:1", token]) == ["moved"]

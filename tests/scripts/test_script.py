@@ -14,11 +14,9 @@ import pytest
 import redis
 from fakeredis import FakeRedis, FakeServer
 from families import in_one
-from keyspace import dump
 from proxy import Proxy
 from redis.backoff import NoBackoff
 from redis.retry import Retry
-from script_lint import faults
 from versions import is_older
 
 from rqtui.connection.connect import connect
@@ -27,6 +25,8 @@ from rqtui.errors import Denied, Refused, ScriptError, ServerError, Unknown, Unr
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Answer, Arg, Key, Move
 from rqtui.scripts.values import tail_to_argv
+from rqtui.testing.keyspace import dump
+from rqtui.testing.script_lint import faults
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted((ROOT / "lua").glob("*/*.lua"))
@@ -484,6 +484,30 @@ def test_scripts_the_server_forgot_are_sent_again_in_a_second_trip(any_client: r
         answers = scripts.run_all(any_client, [*calls, find.call({"ready": "z"}, rows=[(b"a",)])])
         assert [answer.word for answer in answers if isinstance(answer, Answer)] == ["moved"] * 3 + [""]
     assert any_client.mget("v0", "v1", "v2") == [b"0", b"1", b"2"]
+
+
+def test_a_command_that_no_script_may_call_goes_along_with_scripts(client: redis.Redis, url: str) -> None:
+    find = scripts.parse(FIND, "find.lua").call({"ready": "z"}, rows=[(b"a",)])
+    first, who, last = scripts.run_all(client, [find, scripts.command("CLIENT LIST", "z"), find])
+    assert (
+        isinstance(who, Answer)
+        and b" cmd=client" in who.values["reply"]
+        and isinstance(first, Answer)
+        and first == last
+    )
+    with pytest.raises(UsageError, match="CLIENT KILL is not sent as it is; those that are: CLIENT LIST, "):
+        scripts.command("CLIENT KILL")
+    with Proxy(url) as proxy, connect(proxy.url) as through:
+        through.ping()  # its greeting asks the same command
+        proxy.fail("lose reply", "CLIENT")
+        with pytest.raises(Unreachable, match="Nothing was changed"):
+            scripts.run(through, scripts.command("CLIENT LIST"))
+    client.execute_command("ACL", "SETUSER", "reader", "reset", "on", ">pw", "~*", "+@all", "-client|list")
+    with connect(url.replace("redis://", "redis://reader:pw@")) as limited:
+        found, denied = scripts.run_all(limited, [find, scripts.command("CLIENT LIST")])
+    client.execute_command("ACL", "DELUSER", "reader")
+    assert isinstance(found, Answer) and isinstance(denied, Denied)
+    assert "The user lacks +client|list" in str(denied) and str(denied).startswith("CLIENT LIST: ")
 
 
 def test_a_known_script_is_one_short_command(client: redis.Redis, url: str) -> None:

@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from redis import Redis
-from subject import Planted, Request, Subject, Use, World
 
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Answer
+from rqtui.testing.subject import Planted, Request, Subject, Use, World
 
 NOW = 1_800_000_000_000
 HOUR = 3_600_000

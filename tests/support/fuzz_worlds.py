@@ -13,19 +13,21 @@ from functools import cache
 from typing import Any
 
 import fuzzing
-import keyspace
+from bullmq_subject import BULLMQ
 from dispatcher_subject import DISPATCHER
-from keyspace import Entry, Keyspace, Stream, Zset
 from native_subject import NATIVE
 from orizuru_subject import ORIZURU
 from redis import Redis
 from redisched_subject import SUBJECTS as REDISCHED
 from rq_subject import RQ
 from safe_pop_subject import SAFE_POP
-from subject import Scene, Subject
+from sidekiq_subject import SIDEKIQ
 from timeout_sets_subject import TIMEOUT_SETS
 
 from rqtui.scripts.script import Script
+from rqtui.testing import keyspace
+from rqtui.testing.keyspace import Entry, Keyspace, Stream, Zset
+from rqtui.testing.subject import Scene, Subject
 
 SUBJECTS: Mapping[str, Subject] = {
     "native": NATIVE,
@@ -35,6 +37,8 @@ SUBJECTS: Mapping[str, Subject] = {
     "orizuru": ORIZURU,
     "safe_pop": SAFE_POP,
     "rq": RQ,
+    "sidekiq": SIDEKIQ,
+    "bullmq": BULLMQ,
 }
 
 

@@ -1,7 +1,9 @@
-"""The mill: a queue system of tests alone, with all that a layout may have: nine places, several of one state, calls,
-facts, workers of several queues, schedules, a verb that reaches further than its queue.
+"""The mill: a queue system of tests alone, with all that a layout may have: nine places, several of one state, one of
+them shared by all queues, calls, facts, workers of several queues, schedules, figures per kind, a verb that reaches
+further than its queue, one that swaps bodies, a fault that has to be mended in time.
 
-Lists `mill:<place>:<queue>` of ids, a hash `mill:job:<id>` for each. `system` lets rqtui know it for a test.
+Lists `mill:<place>:<queue>` of ids, of all queues together `mill:deferred`; a hash `mill:job:<id>` for each. The
+fixture `mill` lets rqtui know it for a test.
 """
 
 from __future__ import annotations
@@ -14,10 +16,10 @@ from typing import Any
 import pytest
 from redis import Redis
 
-from rqtui.layout.foreign import Fault, Foreign, rows_by_name
+from rqtui.errors import UsageError
+from rqtui.layout.foreign import Foreign, rows_by_name
 from rqtui.layout.layout import Answers, Ask
-from rqtui.model import Fact, Job, Place, Schedule, State, Worker
-from rqtui.scripts import script
+from rqtui.model import Fact, Figures, Job, Place, Schedule, State, Worker
 from rqtui.systems import registry
 
 NAMES = {
@@ -31,30 +33,32 @@ NAMES = {
     "failed": State.DEAD,
     "canceled": State.DEAD,
 }
+SHARED = "deferred"  # one list for all queues
 
 
 class Mill(Foreign):
     """Its scripts stand beside this file."""
 
     name = "mill"
-    places = tuple(Place(name, state, f"<prefix>:{name}:<queue>", "list") for name, state in NAMES.items())
+    folder = Path(__file__).parent / "mill"
+    places = tuple(
+        Place(name, state, f"<prefix>:{name}" if name == SHARED else f"<prefix>:{name}:<queue>", "list")._replace(
+            is_shared=name == SHARED
+        )
+        for name, state in NAMES.items()
+    )
     defaults: Mapping[str, str] = {"prefix": "mill"}
     finds_by_id = True
     has_json_bodies = True
-    tells = frozenset({"error", "worker"})
+    tells = frozenset({"error", "worker", "name"})
     effects: Mapping[str, str] = {"pause": "every queue of this mill rests, not this one alone"}
     new_body = '{"func": "", "args": [], "kwargs": {}}'
-
-    def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:
-        self.specs = tuple({**self.defaults, **spec} for spec in options or ({},))
-        self.is_asked = is_asked
-        self.scripts = script.load(str(Path(__file__).parent / "mill"))
-        self.faults: Mapping[str, Fault] = {}
 
     def keys(self, queue: str) -> Mapping[str, str]:
         """All of them begin with its prefix."""
         prefix = self.options["prefix"]
-        shared = {name: f"{prefix}:{name}" for name in ("paused", "workers", "schedules", "orders")}
+        names = ("paused", "workers", "schedules", "orders", "kinds", "mice", SHARED)
+        shared = {name: f"{prefix}:{name}" for name in names}
         return {**{name: f"{prefix}:{name}:{queue}" for name in NAMES}, **shared}
 
     def discover(self, client: Any) -> Iterator[list[str]]:
@@ -75,11 +79,13 @@ class Mill(Foreign):
             self.name,
             where.name,
             where.state,
-            row["id"],
+            body,
+            name=row["call"].partition("(")[0],
             body=body if len(body) == row["bytes"] or body else None,
             body_bytes=row["bytes"],
             call=row["call"],
             error=row["error"],
+            attempts=int(bool(row["error"])),
             worker=row["worker"],
             due_ms=row["due_ms"],
             deadline_ms=row["deadline_ms"],
@@ -95,6 +101,21 @@ class Mill(Foreign):
             return tuple(_worker(each, queue) for each in found if queue in each["queues"])
 
         return Ask((self.call("roster", queue, {}),), read)
+
+    def kinds_ask(self, queue: str) -> Ask[tuple[Figures, ...]] | None:
+        """One list for all queues."""
+
+        def read(answers: Answers) -> tuple[Figures, ...]:
+            return tuple(Figures(**json.loads(row["kind"])) for row in _rows(answers))
+
+        return Ask((self.call("kinds", queue, {}),), read)
+
+    def rewritten(self, name: str, job: Job, form: Mapping[str, object]) -> bytes:
+        """The body with another due time; raises UsageError for one that is no JSON object."""
+        try:
+            return json.dumps({**json.loads(job.member), "due_ms": form["due_ms"]}).encode()
+        except (ValueError, TypeError):
+            raise UsageError("its body is no JSON object") from None
 
     def schedules_ask(self) -> Ask[tuple[Schedule, ...]] | None:
         """All of them stand in one list."""
@@ -147,8 +168,9 @@ def grind(client: Redis, queue: str, place: str, *ids: str, facts: Sequence[obje
     """Plants jobs in a place of a queue."""
     client.sadd("mill:queues", queue)
     for id in ids:
-        client.rpush(f"mill:{place}:{queue}", id)
-        known = {"call": f"mill.{place}({id!r})", "body": '{"flour": 1}', **fields, "facts": json.dumps(list(facts))}
+        client.rpush(f"mill:{place}" if place == SHARED else f"mill:{place}:{queue}", id)
+        known = {"call": f"mill.{place}({id!r})", "body": '{"flour": 1}', "queue": queue, **fields}
+        known["facts"] = json.dumps(list(facts))
         client.hset(f"mill:job:{id}", mapping={name: str(value) for name, value in known.items()})
 
 

@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import hostile
-from keyspace import Zset, plant
 from redis import Redis
+
+from rqtui.testing.keyspace import Zset, plant
 
 Keys = Mapping[bytes, object]
 HOUR_S = 3600
@@ -38,6 +39,7 @@ class Named:
     keys: Callable[[bytes], Keys]
     spec: Callable[[bytes], str]
     is_seen: bool = True  # unasked, by what its keys look like
+    without: bytes = b""  # what no name of a queue holds
 
     def __str__(self) -> str:
         return self.layout
@@ -107,7 +109,25 @@ def _rq(name: bytes) -> Keys:
     }  # fmt: skip
 
 
+def _bullmq(name: bytes) -> Keys:
+    now_ms, p = int(time.time() * 1000), b"bull:" + name + b":"
+    told = {b"name": b"send\xff", b"data": b'{"to": 1}', b"opts": b"\xff", b"timestamp": b"%d" % now_ms}
+    return {
+        p + b"meta": {b"version": b"bullmq:6.7.0\xff", b"opts.maxLenEvents": b"10000"},
+        p + b"wait": [b"a\xff", b"ghost\xff"],
+        p + b"active": [b"late"],
+        p + b"failed": Zset({b"dead\x9b": now_ms}),
+        p + b"delayed": Zset({b"later": (now_ms + HOUR_S * 1000) * 4096.0}),
+        p + b"waiting-children": Zset({b"parent\xff": now_ms}),
+        p + b"parent\xff:dependencies": {p + b"a\xff", b"\xff"},
+        p + b"repeat": Zset({b"\xff": now_ms}),
+        p + b"repeat:\xff": {b"name": b"\xff", b"every": b"\xff"},
+        **{p + id: told for id in (b"a\xff", b"late", b"dead\x9b", b"later", b"parent\xff")},
+    }
+
+
 SYSTEMS = (
+    Named("bullmq", _bullmq, lambda name: "bullmq", without=b":"),
     Named("rq", _rq, lambda name: "rq"),
     Named("redisched", _redisched, lambda name: "redisched"),
     Named("safe_pop", _safe_pop, lambda name: "safe_pop"),
@@ -127,6 +147,8 @@ def queue_of(system: Named, name: bytes) -> bytes:
 
 def can_have(system: Named, name: bytes) -> bool:
     """Whether a person can say so: what stands in `--layout` holds no comma, and no space at its ends."""
+    if system.without and system.without in name:
+        return False
     return system.is_seen or (b"," not in name and text(name) == text(name).strip())
 
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 
 import msgpack
 from redis import Redis
-from subject import Planted, Request, Subject, Use, World
 
 from rqtui.scenarios.originals import orizuru as original
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Answer
+from rqtui.testing.subject import Planted, Request, Subject, Use, World
 
 NOW, HOUR, SILENT = 1_780_000_000_000, 3_600_000, 60_000
 SOURCE, ALIVE = "jobs", "alive"

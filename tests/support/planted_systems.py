@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import time
 import zlib
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 import pytest
-from keyspace import Zset
 from shapes import ACT, PAGE, PUT, TAKEN, fits
 from shell import Ran, shell
+
+from rqtui.testing.keyspace import Zset
 
 HOUR_S = 3600
 CALL = zlib.compress(b"\x80\x02(X\x09\x00\x00\x00tasks.addN)}t.")  # tasks.add()
@@ -30,6 +32,7 @@ class System:
     keys: Callable[[], dict[str, object]]  # each place holds one job, the ready one two
     dangerous: tuple[str, ...]
     body: str = "[1]"  # a job as it is put
+    unplanted: Mapping[str, int] = field(default_factory=dict, compare=False)  # places that no key can fill
 
     @property
     def layout(self) -> str:
@@ -111,7 +114,35 @@ RQ = System(
     ("delete", "a"),
     '{"func": "tasks.add"}',
 )
-SYSTEMS = (DISPATCHER, REDISCHED, TIMEOUT_SETS, ORIZURU, SAFE_POP, RQ)
+
+
+def hard_job(jid: str) -> str:
+    return f'{{"class":"HardJob","args":[],"retry":true,"queue":"default","jid":"{jid}","created_at":1.25e9}}'
+
+
+SIDEKIQ = System(
+    "sidekiq",
+    "default",
+    lambda: {
+        "queues": {"default"},
+        "queue:default": [hard_job("b"), hard_job("a")],
+        "schedule": Zset({hard_job("later"): now_s() + HOUR_S}),
+        "retry": Zset({hard_job("again"): now_s() + HOUR_S}),
+        "dead": Zset({hard_job("dead"): now_s()}),
+        "processes": {"host:1:x"},
+        "host:1:x": {
+            "info": '{"queues":["default"],"concurrency":5}',
+            "beat": str(now_s()),
+            "busy": "1",
+            "quiet": "false",
+        },
+        "host:1:x:work": {"t": json.dumps({"queue": "default", "payload": hard_job("held"), "run_at": now_s()})},
+    },
+    ("delete", "a"),
+    '{"class": "HardJob", "args": []}',
+    {"lost": 0},
+)
+SYSTEMS = (DISPATCHER, REDISCHED, TIMEOUT_SETS, ORIZURU, SAFE_POP, RQ, SIDEKIQ)
 PLACES = [
     *((DISPATCHER, place, name) for place, name in (("delayed", "scheduled"), ("ready", "ready"))),
     *(
@@ -128,6 +159,8 @@ PLACES = [
     (SAFE_POP, "expired", "expired"),
     *((RQ, place, name) for place, name in (("scheduled", "scheduled"), ("queued", "ready"), ("started", "reserved"))),
     *((RQ, place, name) for place, name in (("finished", "done"), ("failed", "dead"))),
+    *((SIDEKIQ, place, name) for place, name in (("schedule", "scheduled"), ("queue", "ready"), ("work", "reserved"))),
+    (SIDEKIQ, "dead", "dead"),
 ]
 every_system = pytest.mark.parametrize("system", SYSTEMS, ids=str)
 

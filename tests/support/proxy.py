@@ -138,6 +138,9 @@ class Proxy:
             link = _Link(self, client, server)
             with self._lock:
                 self._links.add(link)
+            if self._listener is not listener:  # refused meanwhile: the cut may not have seen this one
+                link.close()
+                return
             link.start()
 
     def _strike(self, command: str) -> str:

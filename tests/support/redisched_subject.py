@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from redis import Redis
-from subject import Planted, Request, Subject, Use, World
 
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Answer, Script
+from rqtui.testing.subject import Planted, Request, Subject, Use, World
 
 NOW = 1_800_000_000_000
 HOUR = 3_600_000

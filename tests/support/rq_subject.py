@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from redis import Redis
-from subject import Planted, Request, Subject, Use, World
 
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Answer, Script
 from rqtui.systems.rq import Rq
+from rqtui.testing.subject import Planted, Request, Subject, Use, World
 
 NOW, HOUR = 1_780_000_000_000, 3_600_000
 NOW_S, YEAR_S = NOW // 1000, 31_536_000
@@ -196,6 +196,11 @@ def expired(client: Redis, id: str) -> None:
 
 def limited(client: Redis, id: str) -> None:
     client.hset(job_key(id), mapping={"rate_limit_key": "api", "rate_limit_concurrency": 1})
+
+
+def held_back(client: Redis, id: str) -> None:
+    """It waits for a slot of its rate limit, in no place."""
+    plant_job(client, id, "rate_limited", rate_limit_key="api", rate_limit_concurrency=1)
 
 
 def popped(client: Redis, id: str) -> None:
@@ -382,6 +387,7 @@ USES = {
         reach={
             "due": on(RESCHEDULE, "scheduled", due, locked),
             "wrong_place": on(RESCHEDULE, "queued"),
+            "limited": on(RESCHEDULE, "", held_back),
             "gone": on(RESCHEDULE, ""),
         },
     ),
@@ -402,6 +408,7 @@ USES = {
         reach={
             "wrong_place": on(BUMP, "failed"),
             "taken": on(BUMP, "queued", popped),
+            "limited": on(BUMP, "", held_back),
             "later": on(BUMP, "queued", deep, rows=50),
             "gone": on(BUMP, ""),
         },

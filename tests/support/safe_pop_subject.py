@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from redis import Redis
-from subject import Planted, Request, Subject, Use, World
 
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Answer
+from rqtui.testing.subject import Planted, Request, Subject, Use, World
 
 SCRIPTS = scripts.load("safe_pop")
 PLACES = ("ready", "in_progress", "expired")

@@ -19,6 +19,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
+import stylesheets
 from hostile import harm
 from redis import Redis
 from rich.cells import cell_len
@@ -44,6 +45,8 @@ PLACES = ("1", "2", "3", "4", "5")
 MOMENT_S = 0.2
 HANGS_S = 300.0  # no test takes so long, on a busy machine either
 RARELY_S = 5.0  # between two pictures: no Redis of a test is so slow
+
+stylesheets.share()
 
 
 def on_screen(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
@@ -89,7 +92,7 @@ class Screen:
         self.app.call_later(arrived.set)
         keys = self._typeahead
         while not self.app._exit and ((keys is not None and keys.is_busy) or not arrived.is_set()):
-            await self.pilot.pause(0.001)
+            await asyncio.sleep(0.001)
         if not self.app._exit:
             await self.pilot.pause(0)
 
@@ -110,7 +113,7 @@ class Screen:
         """Gives a view time to get what it asked for, as a person would; where Redis is away, a moment."""
         deadline = time.monotonic() + (0.1 if self.app.session.lost else 2.0)
         while not self._is_pictured() and time.monotonic() < deadline:
-            await self.pilot.pause(0.01)
+            await self._look_again_in(0.01)
 
     def _is_pictured(self) -> bool:
         view = self.app.navigation.view
@@ -132,7 +135,7 @@ class Screen:
                 asks_s += 1
                 self._ask_again()
             assert time.monotonic() < deadline, f"{what or 'it'} did not come true; the screen:\n{self.text()}"
-            await self.pilot.pause(0.02)
+            await self._look_again_in(0.02)
 
     async def until_shown(self, *words: str) -> None:
         """Waits until all these words stand on the screen."""
@@ -158,6 +161,11 @@ class Screen:
         ticker = self.app.session.ticker
         if not ticker.is_resting and ticker.wait_s > RARELY_S:
             ticker.refresh()
+
+    async def _look_again_in(self, seconds: float) -> None:
+        """Lets the app work for so long, and paint. A pause of the pilot sends a message to each widget: 2 ms."""
+        await asyncio.sleep(seconds)
+        self.app.screen._on_timer_update()
 
     def text(self) -> str:
         """What stands on the screen; read anew when something was painted, and after a moment."""

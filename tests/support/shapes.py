@@ -38,6 +38,8 @@ FINDING = {
     "remedy": str,
     "jobs": int,
     "since_at_ms": (int, NONE),
+    "until_at_ms": (int, NONE),
+    "left_ms": (int, NONE),
     "causes": [{"text": str, "jobs": int}],
 }
 COUNT = {"place": str, "state": str, "count": int, "exact": bool}
@@ -106,6 +108,7 @@ KIND = {
     "wait_ms": (int, NONE),
     "run_ms": (int, NONE),
     "oldest_ready_ms": (int, NONE),
+    "figures": (dict, NONE),
 }
 KINDS = {"taken_at_ms": int, "looked": int, "of": int, "exact": bool, "kinds": [KIND]}
 MINUTE = {"minute_at_ms": int, "in": int, "out": int, "failed": int, "depth": int}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from keyspace import Stream, Zset, age, diff, dump, plant
+from aging import age
 from redis import Redis
+
+from rqtui.testing.keyspace import Stream, Zset, diff, dump, plant
 
 SPEC = {
     "string": "text",

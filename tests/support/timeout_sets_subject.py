@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from redis import Redis
-from subject import Planted, Request, Subject, Use, World
 
 from rqtui.model import Job, Ref
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Answer
 from rqtui.systems.timeout_sets import TimeoutSets
+from rqtui.testing.subject import Planted, Request, Subject, Use, World
 
 NOW = 1_760_000_000_000
 HOUR = 3_600_000

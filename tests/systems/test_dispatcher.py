@@ -10,13 +10,9 @@ import shlex
 from dataclasses import replace
 from typing import Any
 
-import conformance
-import keyspace
 import pytest
-from conformance import Planted
 from dispatcher_subject import DELAYED, DISPATCHER, HOUR, KEYS, NOW, READY, SCRIPTS, ask, delayed, ready, words
 from families import in_one
-from keyspace import Zset
 from redis import ConnectionPool, Redis
 from shell import ROOT, shell
 
@@ -27,6 +23,9 @@ from rqtui.scenarios.originals import dispatcher as original
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Answer
 from rqtui.systems import registry
+from rqtui.testing import conformance, keyspace
+from rqtui.testing.conformance import Planted
+from rqtui.testing.keyspace import Zset
 
 NOW_S = NOW // 1000
 REF = Ref("dispatcher", READY)
@@ -332,7 +331,7 @@ def test_put_and_act_go_through_the_engine(any_client: Redis) -> None:
     assert [(o.word, o.moved) for o in puts] == [("moved", 1), ("moved", 1)]
     jobs = {job.body: job for place in ("delayed", "ready") for job in seen.page(REF, place, body_bytes=9).jobs}
     assert [o.id for o in puts] == [jobs[b"a"].id, jobs[b"b"].id]
-    with pytest.raises(UsageError, match="keeps no priority; a job of it has body, delay_ms, due_ms"):
+    with pytest.raises(UsageError, match="keeps no priority; a job of it is given body, delay, due"):
         layout.put_ask(READY, [{"body": b"c", "priority": 3}])
     assert [o.word for o in seen.act("promote", REF, [jobs[b"a"], jobs[b"b"]])] == ["moved", "gone"]
     pulled = scripts.run(any_client, layout.call("pull", READY, {"limit": 5}))

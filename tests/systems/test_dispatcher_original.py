@@ -11,10 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import keyspace
 import pytest
 from dispatcher_subject import DELAYED, HOUR, NOW, READY, SCRIPTS, ask, delayed, ready, words
-from keyspace import Zset
 from redis import Redis
 
 from rqtui.connection.connect import connect
@@ -25,6 +23,8 @@ from rqtui.model import Ref
 from rqtui.scenarios.originals import dispatcher as original
 from rqtui.scripts import script as scripts
 from rqtui.systems import registry
+from rqtui.testing import keyspace
+from rqtui.testing.keyspace import Zset
 
 NOW_S = NOW // 1000
 REF = Ref("dispatcher", READY)

@@ -11,22 +11,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pytest
+from bullmq_subject import BULLMQ
 from dispatcher_subject import DISPATCHER
 from families import in_one
-from keyspace import dump
 from orizuru_subject import ORIZURU
 from redis import Redis
 from redis.exceptions import ResponseError
 from redisched_subject import SUBJECTS
 from rq_subject import RQ
 from safe_pop_subject import SAFE_POP
-from subject import Scene, Subject
+from sidekiq_subject import SIDEKIQ
 from timeout_sets_subject import TIMEOUT_SETS
 
 from rqtui.scripts.script import Script
+from rqtui.testing.keyspace import dump
+from rqtui.testing.subject import Scene, Subject
 
 NO_NUMBERS = ("nan", "inf", "-inf", "1e400", "1.5", "0x10", "abc", " 1", "1 ", "-9" * 9, "9" * 20, "\0", "1e3", "--1")
-FOREIGN = (DISPATCHER, ORIZURU, SUBJECTS["ms"], RQ, SAFE_POP, TIMEOUT_SETS)
+FOREIGN = (DISPATCHER, ORIZURU, SUBJECTS["ms"], RQ, BULLMQ, SAFE_POP, SIDEKIQ, TIMEOUT_SETS)
 CASES = [pytest.param(subject, name, id=f"{subject.name}/{name}") for subject in FOREIGN for name in subject.uses]
 ROWS = 1000
 _MOST = re.compile(r"\b1 to (\d+)\b")
@@ -74,7 +76,7 @@ class Asked:
                 assert self.script.read_only or "nothing was changed" in str(error), f"{argv!r:.200}: {error}"
             else:
                 raise AssertionError(f"{argv!r:.200} was taken: {answer!r:.200}")
-            assert dump(self.client) == before, argv
+        assert dump(self.client) == before, wrong
 
 
 @in_one(("subject", "name"), CASES, ids=lambda value: getattr(value, "name", value))

@@ -7,11 +7,8 @@ import time
 from collections import Counter
 from typing import Any
 
-import conformance
-import keyspace
 import msgpack
 import pytest
-from conformance import Planted
 from families import in_one
 from orizuru_subject import ORIZURU, SEEN, seen
 from redis import Redis
@@ -24,6 +21,8 @@ from rqtui.model import Job, Ref
 from rqtui.scenarios.originals import orizuru as original
 from rqtui.scripts import script as scripts
 from rqtui.systems import registry
+from rqtui.testing import conformance, keyspace
+from rqtui.testing.conformance import Planted
 
 JOBS = Ref("orizuru", "jobs")
 PLACES = ("source", "processing", "unacked")
@@ -252,7 +251,7 @@ def test_a_dead_consumer_is_named_with_what_it_holds_and_what_to_do(any_client: 
     holding(any_client, "dead", bodies(1, 2), beat_ms=120_000)
     holding(any_client, "idle and dead", [], beat_ms=120_000)
     [found] = findings(any_client, "silent-consumer")
-    assert "consumer dead is silent for 120 s and holds 2" in found.text
+    assert "consumer dead is silent for 2m00 and holds 2" in found.text
     assert found.keys == ("orizuru:consumers:dead:processing",) and "rqtui reap" in found.remedy
     [queue] = engine_on(any_client).snapshot().queues
     assert (queue.expired, queue.workers, queue.next_expiry_ms) == (2, 0, pytest.approx(-60_000, abs=5_000))

@@ -6,10 +6,7 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 
-import conformance
-import keyspace
 import pytest
-from conformance import Planted
 from families import in_one
 from redis import Redis
 from redisched_subject import HOUR, KEYS, NOW, SCRIPTS, SUBJECTS, ask, key, members, plant_job, words
@@ -20,6 +17,8 @@ from rqtui.errors import Refused, UsageError, WrongType
 from rqtui.layout.layout import Layout
 from rqtui.model import Job, Ref, State
 from rqtui.systems import registry
+from rqtui.testing import conformance, keyspace
+from rqtui.testing.conformance import Planted
 
 MAIL = Ref("redisched", "mail")
 

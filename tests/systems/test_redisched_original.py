@@ -7,7 +7,6 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-import keyspace
 import pytest
 from redis import Redis
 from redis.exceptions import ResponseError
@@ -21,6 +20,7 @@ from rqtui.model import Finding, Ref
 from rqtui.scenarios.originals.redisched import Scheduler, Worker
 from rqtui.scripts import script as scripts
 from rqtui.systems import registry
+from rqtui.testing import keyspace
 
 MAIL = Ref("redisched", "mail")
 LATER = NOW + HOUR

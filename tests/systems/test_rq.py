@@ -15,7 +15,6 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-import keyspace
 import pytest
 from families import all_hold, in_one
 from redis import Redis
@@ -26,6 +25,7 @@ from rqtui.errors import UsageError
 from rqtui.model import Fact, Finding, Focus, Job, PageWish, Queue, Ref, Schedule
 from rqtui.reports import errors, loops, workers
 from rqtui.systems import registry
+from rqtui.testing import keyspace
 
 PLACES = (
     "scheduled", "deferred", "ready_to_enqueue", "queued", "started", "intermediate", "finished", "failed", "canceled",
@@ -493,7 +493,7 @@ def mixed_units(client: Redis) -> None:
 
 def vanishing(client: Redis) -> None:
     job(client, "a")
-    client.expire("rq:job:a", 7400)
+    client.expire("rq:job:a", 7430)
     job(client, "in a year")
     client.expire("rq:job:in a year", 31_536_000)
     job(client, "by choice", ttl="60")
@@ -530,7 +530,7 @@ FAULTS: Mapping[str, tuple[Callable[[Redis], None], str, str, str]] = {
     "no-scheduler": (no_scheduler, "rq:scheduled:default", "1 due", "rqtui dispatch rq:default"),
     "scheduler-behind": (scheduler_behind, "rq:scheduled:default", "scheduler s1", "61 s: rqtui dispatch rq:default"),
     "mixed-units": (mixed_units, "rq:scheduled:default", "1 in rq:scheduled:default", "act reschedule or promote"),
-    "vanishing": (vanishing, "rq:queue:default", "7", "redis-cli PERSIST rq:job:a"),
+    "vanishing": (vanishing, "rq:queue:default", "2h0", "redis-cli PERSIST rq:job:a"),
     "ghost": (ghost, "rq:failed:default", "1 of those", "rqtui act delete rq:default a"),
     "stale-intermediate": (stale_intermediate, "rq:queue:default:intermediate", "finished", "rqtui reap rq:default"),
     "heavy-results": (heavy_results, "rq:finished:default", "104 MB", "--place finished --all"),
@@ -649,7 +649,12 @@ def test_another_programs_key_or_an_odd_name_of_a_queue_stops_nothing_else(clien
     assert not any(queue.error for name, queue in queues.items() if name != "held")
     seen = engine.job(Ref("rq", odd), b"odd-1")
     assert seen is not None and (seen.call, seen.problem) == ("tasks.fail('no 1')", "")
-    assert engine.page(Ref("rq", "held"), "failed").error and engine.page(Ref("rq", "held"), "queued").total == 0
+    job(client, "b", queue="held")
+    held = counted(client, Ref("rq", "held"))
+    seen = engine.job(Ref("rq", "held"), b"b")
+    assert seen is not None and (seen.place, seen.problem) == ("queued", "")
+    assert "rq:failed:held" in held.error
+    assert engine.page(Ref("rq", "held"), "failed").error and engine.page(Ref("rq", "held"), "queued").total == 1
     client.delete("rq:queues")
     client.set("rq:queues", "no set")
     assert "rq" in engine_on(client).problems

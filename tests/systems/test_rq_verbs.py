@@ -12,10 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import conformance
-import keyspace
 import pytest
-from conformance import Planted
 from families import in_one
 from redis import Redis
 from rq_subject import (
@@ -49,6 +46,8 @@ from rqtui.reports import acl
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Answer
 from rqtui.systems import registry
+from rqtui.testing import conformance, keyspace
+from rqtui.testing.conformance import Planted
 
 QUEUE = Ref("rq", "default")
 
@@ -180,7 +179,7 @@ def test_a_job_with_a_rate_limit_is_left_to_rq(any_client: Redis) -> None:
         ("requeue", "failed"),
         ("delete", "failed"),
         ("promote", "due"),
-        *((verb, "held back") for verb in ("promote", "kill", "requeue", "delete")),
+        *((verb, "held back") for verb in ("promote", "kill", "requeue", "delete", "bump", "reschedule")),
     ):
         assert act(engine, verb, id) == ["limited"], (verb, id)
     [purged] = engine.act("purge", QUEUE, (), {"place": "failed", "limit": 10})

@@ -8,8 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-import conformance
-import keyspace
 import pytest
 from families import in_one
 from redis import Redis
@@ -36,6 +34,7 @@ from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Answer
 from rqtui.systems import registry
 from rqtui.systems.safe_pop import SafePop
+from rqtui.testing import conformance, keyspace
 
 REF = Ref("safe_pop", QUEUE)
 

@@ -7,13 +7,10 @@ import time
 import uuid
 from collections import Counter
 
-import keyspace
 import pytest
-from conformance import Planted
 from families import in_one
 from redis import Redis
 from safe_pop_subject import CLOCK, LATE, NOW_S, QUEUE, RUNNING, SAFE_POP, SCRIPTS, TIMEOUT_S, data_key, entries, key
-from subject import World
 
 from rqtui.connection.connect import connect
 from rqtui.connection.embedded import EmbeddedServer
@@ -25,6 +22,9 @@ from rqtui.scenarios.originals import safe_pop as original
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Answer
 from rqtui.systems import registry
+from rqtui.testing import keyspace
+from rqtui.testing.conformance import Planted
+from rqtui.testing.subject import World
 
 REF = Ref("safe_pop", QUEUE)
 DONE = key("done")

@@ -7,8 +7,8 @@ other servers is the matrix.
 
 from __future__ import annotations
 
-import conformance
 import pytest
+from bullmq_subject import BULLMQ
 from dispatcher_subject import DISPATCHER
 from native_subject import NATIVE
 from orizuru_subject import ORIZURU
@@ -16,13 +16,16 @@ from redis import Redis
 from redisched_subject import SUBJECTS
 from rq_subject import RQ
 from safe_pop_subject import SAFE_POP
-from subject import Subject
+from sidekiq_subject import SIDEKIQ
 from timeout_sets_subject import TIMEOUT_SETS
 
-EACH = (NATIVE, DISPATCHER, ORIZURU, SUBJECTS["ms"], RQ, SAFE_POP, TIMEOUT_SETS)
+from rqtui.testing import conformance
+from rqtui.testing.subject import Subject
+
+EACH = (NATIVE, DISPATCHER, ORIZURU, SUBJECTS["ms"], RQ, BULLMQ, SAFE_POP, SIDEKIQ, TIMEOUT_SETS)
 
 
-@pytest.mark.each_server
+@pytest.mark.each_server(but_first=True)  # which runs them all in the systems' own tests
 @pytest.mark.parametrize("subject", EACH, ids=lambda subject: subject.name)
 def test_every_answer_is_given_on_every_server(subject: Subject, any_client: Redis) -> None:
     conformance.run_all((case for case in conformance.cases(subject) if case.word or case.needs), subject, any_client)

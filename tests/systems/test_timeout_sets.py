@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import conformance
-import keyspace
 import pytest
-from conformance import Planted
 from families import in_one
 from redis import Redis
 from timeout_sets_subject import (
@@ -30,6 +27,8 @@ from rqtui.errors import UsageError
 from rqtui.scenarios.originals import timeout_sets as original
 from rqtui.scripts import script as scripts
 from rqtui.systems import registry
+from rqtui.testing import conformance, keyspace
+from rqtui.testing.conformance import Planted
 
 DRAWS = {"reserve", "pull", "purge"}  # from sets, which have no oldest member
 

@@ -81,6 +81,7 @@ SIDE_VIEWS = {
 }
 
 
+@pytest.mark.matrix
 def test_every_side_view_opens_by_its_key_and_esc_goes_one_step_back(opened: Opened) -> None:
     it = opened()
     for key, words in SIDE_VIEWS.items():
@@ -101,6 +102,7 @@ def test_every_side_view_opens_by_its_key_and_esc_goes_one_step_back(opened: Ope
     it.until("2 ready", "a1")
 
 
+@pytest.mark.matrix
 def test_a_filter_is_typed_then_left_by_esc_and_n_says_when_there_is_none(opened: Opened) -> None:
     it = opened()
     it.keys("Enter")
@@ -132,6 +134,7 @@ def test_pasted_capitals_end_in_the_filter_line_and_change_nothing(opened: Opene
     assert mail.client.hget("rqtui:{mail}:meta", "paused") is None
 
 
+@pytest.mark.matrix
 def test_marks_one_by_one_by_range_and_all_loaded(opened: Opened, mail: Seeded) -> None:
     it = opened()
     it.keys("Enter")
@@ -151,6 +154,7 @@ def test_marks_one_by_one_by_range_and_all_loaded(opened: Opened, mail: Seeded) 
     assert mail.ids("ready") == ["a1", "a2", "a3"]
 
 
+@pytest.mark.matrix
 def test_nothing_is_marked_where_nothing_is_done_to_several_rows(opened: Opened) -> None:
     it = opened()
     it.keys("Space", "v", "a")
@@ -163,6 +167,7 @@ def test_nothing_is_marked_where_nothing_is_done_to_several_rows(opened: Opened)
     assert "◆" not in it.text()
 
 
+@pytest.mark.matrix
 def test_everything_matching_is_told_before_it_is_deleted_and_comes_back_by_undo(opened: Opened, mail: Seeded) -> None:
     it = opened()
     it.keys("Enter", "5")
@@ -177,6 +182,7 @@ def test_everything_matching_is_told_before_it_is_deleted_and_comes_back_by_undo
     wait_until(lambda: sorted(mail.ids("dead")) == ["dead-1", "dead-2", "dead-3"], PATIENCE_S)
 
 
+@pytest.mark.matrix
 def test_the_frame_says_that_y_does_it_and_enter_leaves_it(opened: Opened, mail: Seeded) -> None:
     it = opened()
     it.keys("Enter", "5")
@@ -188,6 +194,7 @@ def test_the_frame_says_that_y_does_it_and_enter_leaves_it(opened: Opened, mail:
     assert mail.ids("dead") == []
 
 
+@pytest.mark.matrix
 def test_a_drip_is_started_and_stopped_by_esc(opened: Opened, mail: Seeded) -> None:
     mail.bury(*(f"more-{number}" for number in range(30)))
     it = opened()
@@ -205,6 +212,7 @@ def test_a_drip_is_started_and_stopped_by_esc(opened: Opened, mail: Seeded) -> N
     assert len(mail.ids("dead")) == left
 
 
+@pytest.mark.matrix
 def test_unlock_and_lock_by_the_palette(opened: Opened, mail: Seeded) -> None:
     it = opened("--read-only", shows="read-only")
     it.keys("Enter")
@@ -226,6 +234,7 @@ def _counts(mail: Seeded):  # type: ignore[no-untyped-def]
     return Focus((mail.ref,))
 
 
+@pytest.mark.matrix
 def test_freeze_lets_the_rows_stand_while_the_counters_run(opened: Opened, mail: Seeded) -> None:
     it = opened()
     it.keys("Enter", "p")
@@ -237,6 +246,7 @@ def test_freeze_lets_the_rows_stand_while_the_counters_run(opened: Opened, mail:
     it.until("newcomer")
 
 
+@pytest.mark.matrix
 def test_groups_fold_the_queues_and_zoom_gives_one_place_the_width(opened: Opened, client: Redis) -> None:
     Seeded(client, "mail-eu").put("e1")
     Seeded(client, "mail-us").put("u1")
@@ -267,6 +277,7 @@ def test_what_is_copied_lies_in_the_buffer_of_tmux(opened: Opened) -> None:
     assert it._tmux("show-buffer") == "a1"
 
 
+@pytest.mark.matrix
 def test_a_body_goes_through_the_editor_into_a_new_job(opened: Opened, mail: Seeded, tmp_path: Path) -> None:
     script = tmp_path / "editor"
     script.write_text('#!/bin/sh\nprintf \'{"by": "editor"}\' > "$1"\n')
@@ -300,6 +311,7 @@ def test_ctrl_c_ends_an_editor_and_leaves_the_form_as_it_was(opened: Opened, mai
     it.until("a1")
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("editor", "said"), [("false", "false ended with 1"), ("./none", "./none cannot be run: No such")]
 )
@@ -313,6 +325,7 @@ def test_an_editor_that_fails_gives_the_terminal_back(opened: Opened, mail: Seed
     it.until("a1")
 
 
+@pytest.mark.matrix
 def test_duplicate_puts_another_and_edit_and_retry_takes_the_place_of_the_first(opened: Opened, mail: Seeded) -> None:
     it = opened()
     it.keys("Enter")
@@ -331,6 +344,7 @@ def test_duplicate_puts_another_and_edit_and_retry_takes_the_place_of_the_first(
     wait_until(lambda: len(mail.ids("dead")) == 2 and len(mail.ids("ready")) == 5, PATIENCE_S)
 
 
+@pytest.mark.matrix
 def test_the_operations_are_written_into_files(opened: Opened, tmp_path: Path) -> None:
     folder = tmp_path / "here"
     folder.mkdir()
@@ -348,6 +362,7 @@ def test_the_operations_are_written_into_files(opened: Opened, tmp_path: Path) -
     assert "pause" in json.dumps(json.loads(pages[".json"]))
 
 
+@pytest.mark.matrix
 def test_the_profile_is_switched_on_the_screen(opened: Opened, url: str, tmp_path: Path) -> None:
     config = tmp_path / "config.toml"
     config.write_text(f'[profiles.other]\nurl = "{url}/1"\nbadge = "PROD"\nread_only = true\n')
@@ -356,6 +371,7 @@ def test_the_profile_is_switched_on_the_screen(opened: Opened, url: str, tmp_pat
     it.until("PROD", "read-only")
 
 
+@pytest.mark.matrix
 def test_without_colour_and_in_ascii_everything_is_still_said(opened: Opened, terminal: Terminal) -> None:
     it = opened(before="NO_COLOR=1")
     hues = {code for run in _styles(it.text(escapes=True)) for code in run if code.startswith(("38;", "48;"))}
@@ -377,6 +393,7 @@ def _styles(text: str) -> list[list[str]]:
     return [[code] for code in re.findall(r"\x1b\[([\d;]*)m", text)]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("size", [(60, 16), (40, 10)], ids=["60x16", "40x10"])
 def test_a_terminal_may_shrink_under_a_dialog_and_nothing_is_lost(
     opened: Opened, mail: Seeded, size: tuple[int, int]
@@ -395,6 +412,7 @@ def test_a_terminal_may_shrink_under_a_dialog_and_nothing_is_lost(
     assert "kept" in mail.ids("ready")
 
 
+@pytest.mark.matrix
 def test_a_demo_runs_with_its_strip(terminal: Terminal) -> None:
     terminal.run(f"{RQTUI} demo poison")
     terminal.until("poison", "▶")

@@ -38,6 +38,7 @@ def test_ctrl_z_gives_the_terminal_back_and_fg_comes_back_painted(opened: Termin
     opened.until_back()
 
 
+@pytest.mark.matrix
 def test_a_program_in_the_background_waits_for_fg(opened: Terminal) -> None:
     opened.keys("C-z")
     opened.until("Stopped")
@@ -52,6 +53,7 @@ def test_a_program_in_the_background_waits_for_fg(opened: Terminal) -> None:
     opened.until_back()
 
 
+@pytest.mark.matrix
 def test_ctrl_z_works_above_a_dialog_too(opened: Terminal) -> None:
     opened.keys("Enter")
     opened.until("send")

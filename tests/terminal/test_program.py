@@ -84,7 +84,11 @@ def test_a_whole_run(terminal: Terminal, url: str, client: Redis, tmp_path: Path
     terminal.until_back()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.matrix)],
+    ids=lambda number: number.name,
+)
 def test_a_signal_ends_it_and_gives_the_terminal_back(small: Terminal, url: str, client: Redis, number: int) -> None:
     Queue("mail", url).put({}, id="first")
     others = {each["id"] for each in client.client_list()}

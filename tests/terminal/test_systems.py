@@ -13,7 +13,7 @@ from waiting import wait_until
 
 from rqtui.scenarios.originals import dispatcher, orizuru, redisched, safe_pop, timeout_sets
 
-pytestmark = [pytest.mark.real_terminal, pytest.mark.slow]
+pytestmark = [pytest.mark.real_terminal, pytest.mark.slow, pytest.mark.matrix]
 LOOKS_EVERY_S = 1.0  # a loop
 HOUR_MS = 3_600_000
 LABELS = {

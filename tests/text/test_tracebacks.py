@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from families import in_one
 
-from rqtui.text.tracebacks import CUT, HALF, bounded, read
+from rqtui.text.tracebacks import CUT, HALF, bounded, line_of, read
 
 PYTHON = """Traceback (most recent call last):
   File "/app/venv/lib/python3.11/site-packages/worker/run.py", line 12, in perform
@@ -103,6 +103,14 @@ def test_class_message_and_frame_are_read(text: str, kind: str, said: str | None
     assert trace.kind == kind
     assert said is None or trace.said == said
     assert (trace.frame.short if trace.frame else "") == frame
+
+
+def test_the_line_that_says_what_happened_is_found_wherever_a_language_puts_it() -> None:
+    assert line_of(RUBY) == "NoMethodError: undefined method `total' for nil:NilClass"  # the first
+    python = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\nKeyError: 1'
+    assert line_of(python) == "KeyError: 1"  # the last
+    assert line_of("timed out") == "timed out"
+    assert line_of("Net::ReadTimeout: Net::ReadTimeout with #<TCPSocket:(closed)>").startswith("Net::ReadTimeout with")
 
 
 @in_one(

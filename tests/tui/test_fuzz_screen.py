@@ -11,7 +11,6 @@ import random
 import sys
 from typing import Any
 
-import keyspace
 import pytest
 from families import case
 from hostile import body, commands, harm, id, text
@@ -23,6 +22,7 @@ from shell import shell
 
 from rqtui.client.queue import Queue
 from rqtui.model import Attempt, Job, State
+from rqtui.testing import keyspace
 from rqtui.text import formats
 from rqtui.text.body import body_view
 from rqtui.text.sanitise import safe, safe_lines
@@ -163,7 +163,10 @@ def test_hundreds_of_hostile_jobs_on_every_page_of_the_board(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", [NARROW, WIDE], ids=["80x24", "160x45"])
+@pytest.mark.parametrize(
+    "size",
+    [pytest.param(NARROW, id="80x24"), pytest.param(WIDE, id="160x45", marks=pytest.mark.matrix)],
+)
 @on_screen
 async def test_hostile_names_on_every_side_view(url: str, hostile_queue: Queue, size: tuple[int, int]) -> None:
     async with screen(url, size, read_only=True) as it:

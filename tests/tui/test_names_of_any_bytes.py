@@ -14,7 +14,11 @@ from rqtui.tui.screens import registry
 from rqtui.tui.services.copying import Copying
 
 SOME = NAMES[:2] + NAMES[5:8]
-every_system = pytest.mark.parametrize("system", SYSTEMS, ids=str)
+every_system = pytest.mark.parametrize(
+    "system",
+    [each if each is SYSTEMS[0] else pytest.param(each, marks=pytest.mark.matrix) for each in SYSTEMS],
+    ids=str,
+)
 
 
 def planted(client: Redis, system: Named) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from rqtui.tui.format import theme
 from rqtui.tui.screens import registry
 
 SIZES = ((60, 16), (80, 24), (120, 35), (160, 45), (250, 70))
-BETWEEN = SIZES[2:4]
+MARKS = {(80, 24): pytest.mark.matrix, (120, 35): pytest.mark.long, (160, 45): pytest.mark.long}  # others: a plain run
 TOO_SMALL = ((59, 16), (60, 11), (20, 5), (1, 1))
 
 
@@ -70,7 +70,7 @@ def test_every_view_has_its_key_here() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "size",
-    [pytest.param(each, marks=pytest.mark.long) if each in BETWEEN else each for each in SIZES],
+    [pytest.param(each, marks=MARKS.get(each, ())) for each in SIZES],
     ids=lambda size: f"{size[0]}x{size[1]}",
 )
 def test_every_view_fits_the_terminal(url: str, seeded: Seeded, size: tuple[int, int]) -> None:
@@ -110,7 +110,11 @@ def test_below_60_by_12_there_is_a_sentence_and_q_works(url: str, seeded: Seeded
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
-    [theme.LIGHT, theme.ANSI, *(pytest.param(name, marks=pytest.mark.long) for name in ("textual-dark", "nord"))],
+    [
+        theme.ANSI,
+        pytest.param(theme.LIGHT, marks=pytest.mark.matrix),
+        *(pytest.param(name, marks=pytest.mark.long) for name in ("textual-dark", "nord")),
+    ],
 )
 def test_every_view_opens_in_every_kind_of_theme(url: str, seeded: Seeded, name: str) -> None:
     @on_screen
@@ -161,7 +165,11 @@ async def test_without_colours_the_cursor_a_mark_and_a_job_that_left_are_told_ap
 
 
 @pytest.mark.real_terminal
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.matrix)],
+    ids=lambda number: number.name,
+)
 def test_a_signal_gives_the_terminal_back_while_a_dialog_is_open(
     small: Terminal,  # noqa: F811
     url: str,
@@ -180,6 +188,7 @@ def test_a_signal_gives_the_terminal_back_while_a_dialog_is_open(
     assert client.zcard("rqtui:{mail}:ready") == 1
 
 
+@pytest.mark.matrix
 @pytest.mark.slow
 @pytest.mark.real_terminal
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)

@@ -17,14 +17,15 @@ from rqtui.text import elision, fields, formats, preview
 from rqtui.text.body import MASK, is_secret, mask_text, secrets
 from rqtui.text.pieces import Cell, Piece
 from rqtui.text.sanitise import safe
-from rqtui.text.tracebacks import last_line
+from rqtui.text.tracebacks import line_of
 from rqtui.tui.format.rows import Column, Row
 
 SHORT_ID, LONG_ID = 8, 16  # cells: side by side, and where one pane has the whole width
 WHOLE_ID = 64  # where the id is all there is of a job
 PATH_BYTES = 1000  # of a body, where a column shows a value in it
 _PATH = "body."
-_USUAL = frozenset({"job", "fields", "time", "lease"})  # columns that are there until jobs show that they are empty
+_DEADLINE = "deadline"  # no column: whether the time of reserved jobs is what is left of it, or how long they run
+_USUAL = frozenset({"job", "fields", "time", "lease", _DEADLINE})  # there until jobs show that it is empty
 _ALIKE = {"job": "job", "tried": "attempts"}  # columns that give their room away where all jobs have the same there
 _WIDE = ("job", "call", "error", "body", "worker", "owner")  # columns that take what room there is
 _SHORT_ID = "…id"  # the title of ids without what they share
@@ -151,6 +152,7 @@ def _told(jobs: Sequence[Job], now_ms: int) -> frozenset[str]:
         "tried": any(job.attempts for job in jobs),
         "error": any(job.error for job in jobs),
         "worker": any(job.worker for job in jobs),
+        _DEADLINE: any(job.deadline_ms is not None for job in jobs),
     }
     return frozenset(name for name, is_there in has.items() if is_there)
 
@@ -177,8 +179,10 @@ def columns(
     Jobs of a place that `is_timed` wait for their time; those of other scheduled places for something else.
     """
     made = [column for name in names for column in _columns_of(name, state, choice)]
-    if state is State.SCHEDULED and not is_timed:
-        made = [column._replace(title=_WHEN[State.READY]) if column.key == "time" else column for column in made]
+    lasts = "waits" if state is State.SCHEDULED and not is_timed else ""
+    lasts = "runs" if state is State.RESERVED and _DEADLINE not in choice.told else lasts
+    if lasts:
+        made = [column._replace(title=lasts) if column.key == "time" else column for column in made]
     if are_chosen:
         made = [column._replace(drop=number) for number, column in enumerate(made, 1)]
     has_more = any(column.weight for column in made)
@@ -364,7 +368,7 @@ def error_line(error: str) -> str:
 
 @lru_cache(4096)
 def _error_line(error: str, _secrets: object) -> str:
-    return safe(mask_text(last_line(error)))
+    return safe(mask_text(line_of(error)))
 
 
 def _worker(job: Job, _now_ms: int) -> Cell:

@@ -178,6 +178,8 @@ def _reading(job: Job, source: Source) -> tuple[bytes, ...]:
     if "jobs" in keys:
         return b"HGET", _bytes(keys["jobs"]), job.id
     place = source.layout.place(job.place)
+    if place.is_heard:  # no key holds it: this is how one hears the next
+        return b"PSUBSCRIBE", *map(_bytes, source.layout.hears())
     made = place.key.replace("<queue>", source.queue).replace("<worker>", job.worker)
     key = keys.get(place.name, keys.get("entries", made))
     command = {"zset": b"ZSCORE", "list": b"LPOS", "set": b"SISMEMBER", "hash": b"HGET"}[place.type]

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from itertools import zip_longest
 from typing import NamedTuple
 
 from rqtui.engine.urgency import weight
-from rqtui.model import Count, Queue, Rate, Ref, State, Verdict
+from rqtui.model import Queue, Rate, Ref, State
+from rqtui.reports.shared_places import in_state
 from rqtui.text import elision
 
 _PREFIX = re.compile(r"[^:./]+[:./](?=.)")
@@ -96,16 +98,20 @@ def workers(queues: Iterable[Queue], sharing: Collection[str]) -> tuple[int, boo
     return (number, number < sum(map(sum, told.values()))) if told else None
 
 
-def total(group: Group, queues: Sequence[Queue], sharing: Collection[str] = ()) -> Queue | None:
-    """The queues as one; None while none of them was counted. Without workers where nobody knows their number."""
+def total(
+    group: Group, queues: Sequence[Queue], sharing: Collection[str] = (), whole: Collection[str] = ()
+) -> Queue | None:
+    """The queues as one; None while none of them was counted. Without workers where nobody knows their number.
+
+    Of systems that are `whole`, all queues are in the group: what stands in their shared places is counted once.
+    """
     if not queues:
         return None
     counts = []
     for state in State:
-        these = [count for queue in queues for count in queue.counts if count.state is state]
-        if these:
-            exact = all(count.exact for count in these) and len(queues) == len(group.refs)
-            counts.append(Count(state, state, sum(count.count for count in these), exact))
+        count = in_state(queues, state, whole)
+        if count is not None:
+            counts.append(count if len(queues) == len(group.refs) else replace(count, exact=False))
     told = workers(queues, sharing)
     worst = max(queues, key=lambda queue: (bool(queue.findings), weight(queue)))
     size = f"{len(group.refs)} queues"
@@ -120,7 +126,7 @@ def total(group: Group, queues: Sequence[Queue], sharing: Collection[str] = ()) 
         oldest_ready_ms=max((queue.oldest_ready_ms or 0 for queue in queues), default=0) or None,
         counters={name: sum(queue.counters.get(name, 0) for queue in queues) for name in ("in", "out", "failed")},
         findings=worst.findings,
-        verdict=Verdict(worst.verdict.severity, words, worst.verdict.kind),
+        verdict=worst.verdict._replace(text=words),
     )
 
 

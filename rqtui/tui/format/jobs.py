@@ -46,7 +46,9 @@ def empty(place: Place, places: Sequence[Place], *, is_late: bool, may_change: b
 def properties(job: Job, now_ms: int, tells: frozenset[str], is_revealed: bool = False) -> Content:
     """What is known of a job, a line each; of what its system does not tell, nothing."""
     has_record = "tried" in tells
-    has_lease = has_record or (job.ttr_ms and not any((f.kind, f.value) == ("duration", job.ttr_ms) for f in job.facts))
+    has_lease = "lease" in tells or (
+        job.ttr_ms and not any((f.kind, f.value) == ("duration", job.ttr_ms) for f in job.facts)
+    )
     tried = f"{job.attempts} of {job.max_attempts or '?'}" if has_record or job.max_attempts else str(job.attempts)
     known: list[tuple[object, str, Content | str]] = [
         (True, "id", Content.styled(safe(job.id), "$strong")),
@@ -55,9 +57,9 @@ def properties(job: Job, now_ms: int, tells: frozenset[str], is_revealed: bool =
         (True, "place", Content.styled(job.place, f"$state-{job.state}")),
         (has_record or left_ms(job, now_ms) is not None, *_time_line(job, now_ms)),
         (has_record or job.attempts, "attempts", tried),
-        (has_record or job.priority, "priority", str(job.priority)),
+        ("priority" in tells or job.priority, "priority", str(job.priority)),
         (has_lease, "lease", formats.age(job.ttr_ms) if job.ttr_ms else "as usual in this queue"),
-        (has_record or job.worker, "worker", safe(job.worker) or formats.ZERO),
+        (job.worker or "lease" in tells, "worker", safe(job.worker) or formats.ZERO),
         (True, "body", formats.size(job.body_bytes)),
     ]
     lines = [(label, value) for is_known, label, value in known if is_known]
@@ -123,6 +125,8 @@ def _time_line(job: Job, now_ms: int) -> tuple[str, Content | str]:
         return "since", formats.ZERO
     if job.state is State.SCHEDULED and job.due_ms is None:
         return "waits", f"for {formats.age(ms)}"
+    if job.state is State.RESERVED and job.deadline_ms is None:
+        return "runs", f"for {formats.age(ms)}"
     if job.state in (State.SCHEDULED, State.RESERVED):
         label = "due" if job.state is State.SCHEDULED else "lease ends"
         return label, f"in {formats.age(ms)}" if ms >= 0 else Content.styled(f"{formats.age(-ms)} ago", "$state-dead")
@@ -189,7 +193,8 @@ def hints(queue: Queue | None, place: Place, places: Sequence[Place]) -> list[tu
     if state is State.RESERVED and queue.expired and late is not None and place is not late:
         return [(f"{formats.count(queue.expired)} expired: {places.index(late) + 1} shows", "muted")]
     if state is State.RESERVED and queue.expired:
-        is_late = (queue.next_expiry_ms or 0) < -LATE_MS
+        expiry_ms = queue.next_expiry_ms
+        is_late = expiry_ms is None or not -LATE_MS <= expiry_ms <= 0
         helps = f": {keys.key('reaper')} reaps" if is_late else ""
         return [(f"{formats.count(queue.expired)} expired{helps}", _alarm(is_late))]
     if state is State.READY and queue.paused:

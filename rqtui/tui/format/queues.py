@@ -96,7 +96,14 @@ def _spark(shape: Shape) -> int:
 
 
 def line(
-    id: str, label: Cell, system: str, queue: Queue | None, rate: Rate | None, shape: Shape, since: Since | None = None
+    id: str,
+    label: Cell,
+    system: str,
+    queue: Queue | None,
+    rate: Rate | None,
+    shape: Shape,
+    since: Since | None = None,
+    now_ms: int = 0,
 ) -> Row:
     """The line of a queue, or of a group of them as if it were one; `since`: what changed while the rows stand."""
     named = (label,) if shape.is_one_system else (label, system)
@@ -107,12 +114,16 @@ def line(
     cells: tuple[Cell, ...] = (
         *named,
         *(_count(state, *numbers[state], 5 if shape.is_narrow else 7) for state in State),
-        _states([(state, number or 0) for state, (number, _is_exact) in numbers.items()], shape.bar),
+        _states(
+            [(state, number or 0) for state, (number, _is_exact) in numbers.items()],
+            shape.bar,
+            {state for state, (_number, is_exact) in numbers.items() if not is_exact},
+        ),
         _rate(queue, rate),
         formats.sparkline(rate.history[-_spark(shape) :], _spark(shape)) if rate and any(rate.history) else "",
         _oldest(queue),
         _workers(queue),
-        (*changes(since), *verdict(queue)),
+        (*changes(since), *verdict(queue, now_ms)),
     )
     return Row(id, cells)
 
@@ -126,14 +137,20 @@ def facts(queue: Queue | None, rate: Rate | None) -> tuple[object, ...]:
     return queue.counts, queue.workers, queue.verdict, formats.age(queue.oldest_ready_ms), known.out_s, trend
 
 
-def verdict(queue: Queue) -> tuple[Piece, ...]:
-    """A dot in the hue of its severity, and the sentence."""
+def time_left(queue: Queue | None, now_ms: int) -> str:
+    """`41s left` of the worst finding; empty where it has no end."""
+    return formats.left(queue.verdict.until_ms, now_ms) if queue else ""
+
+
+def verdict(queue: Queue, now_ms: int = 0) -> tuple[Piece, ...]:
+    """A dot in the hue of its severity, how long it can be mended, and the sentence."""
     words = queue.verdict.text
     helps = (queue.findings[0].remedy or queue.findings[0].key) if queue.findings else ""
     if helps and words.endswith(helps):  # the rest may hold what others wrote
         words = words.removesuffix(helps) + keys.renamed(helps)
     said = Piece(safe(words), "" if queue.findings else "muted")
-    return Piece("● ", HUES[queue.verdict.severity]), said
+    hue, left = HUES[queue.verdict.severity], time_left(queue, now_ms)
+    return Piece("● ", hue), *([Piece(f"{left}  ", hue)] if left else []), said
 
 
 def changes(since: Since | None) -> tuple[Piece, ...]:
@@ -172,6 +189,8 @@ def _numbers(queue: Queue) -> dict[State, tuple[int | None, bool]]:
     """By state how many jobs, None where its system keeps none of it, and whether all of them were counted."""
     made: dict[State, tuple[int | None, bool]] = dict.fromkeys(State, (None, True))
     for count in queue.counts:
+        if not count.is_known:
+            continue
         number, is_exact = made[count.state]
         made[count.state] = ((number or 0) + count.count, is_exact and count.exact)
     return made
@@ -206,8 +225,8 @@ class Signs(NamedTuple):
 
 def signs(queue: Queue) -> Signs:
     """The signs in the row of a queue."""
-    is_sampled = any(not count.exact for count in queue.counts)
-    return Signs(len({count.state for count in queue.counts}) < len(State), is_sampled)
+    known = [count for count in queue.counts if count.is_known]
+    return Signs(len({count.state for count in known}) < len(State), any(not count.exact for count in known))
 
 
 def legend(shown: Collection[Signs], *, is_all: bool) -> str:
@@ -224,20 +243,22 @@ def _workers(queue: Queue) -> Cell:
     return Piece(str(queue.workers) if queue.workers else formats.ZERO, "" if queue.workers else "muted")
 
 
-def _states(numbers: Sequence[tuple[State, int]], width: int) -> Cell:
+def _states(numbers: Sequence[tuple[State, int]], width: int, sampled: Collection[State] = ()) -> Cell:
     """The shares of the states as one thin line; where there is room, as a bar with the counts in it."""
     if width > SHARE:
-        return tuple(Piece(text, f"state-{state}") for state, text in bar(numbers, width))
+        return tuple(Piece(text, f"state-{state}") for state, text in bar(numbers, width, sampled))
     parts = formats.share_bar([(state, number) for state, number in numbers if state is not State.DONE], width)
     return tuple(Piece(text, f"state-{state}") for state, text in parts)
 
 
-def bar(numbers: Sequence[tuple[State, int]], width: int) -> list[tuple[State, str]]:
+def bar(numbers: Sequence[tuple[State, int]], width: int, sampled: Collection[State] = ()) -> list[tuple[State, str]]:
     """Parts of `width` cells together, `12 ━━━━━ 3 ━━`, in proportion as far as every count has room.
 
     Each begins with its count and ends with a blank, so that they stand apart without colours too.
     """
-    present = [(state, number, formats.short_count(number)) for state, number in numbers if number > 0]
+    present = [
+        (state, number, formats.short_count(number, state not in sampled)) for state, number in numbers if number > 0
+    ]
     total = sum(number for _state, number, _text in present)
     least = [len(text) + 3 for _state, _number, text in present]
     if sum(least) > width or not present:

@@ -7,9 +7,9 @@ pieces of text with the *name* of a style, so a change of theme needs no new row
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from rqtui.text.elision import Fit
 from rqtui.text.pieces import Cell
@@ -35,15 +35,43 @@ class Column(NamedTuple):
     fit: Fit | None = None
 
 
+class Later(Sequence["Cell"]):
+    """Cells that are made when they are looked at: of ten thousand rows forty are in sight."""
+
+    __slots__ = ("_made", "_make", "_row")
+
+    def __init__(self, make: Callable[[Id], Sequence[Cell]], id: Id) -> None:
+        self._make, self._row = make, id
+        self._made: Sequence[Cell] | None = None
+
+    @property
+    def made(self) -> Sequence[Cell]:
+        """The cells, as they were when they were first looked at."""
+        if self._made is None:
+            self._made = self._make(self._row)
+        return self._made
+
+    def __getitem__(self, at: Any) -> Any:
+        return self.made[at]
+
+    def __len__(self) -> int:
+        return len(self.made)
+
+
 class Row(NamedTuple):
     """One line: `cells` in the order of all columns (also of the hidden ones); `style` is the default of its cells,
     `tint` a style whose background the line takes. One that `is_gone` is in the list no more, but still shown."""
 
     id: Id
-    cells: tuple[Cell, ...]
+    cells: Sequence[Cell]
     style: str = ""
     tint: str = ""
     is_gone: bool = False
+
+    @property
+    def whole(self) -> Row:
+        """The same with its cells made."""
+        return self._replace(cells=self.cells.made) if isinstance(self.cells, Later) else self
 
 
 class Slot(NamedTuple):
@@ -105,8 +133,9 @@ class Window:
     places: dict[Id, int] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
-        for place, row in enumerate(self.rows, self.offset):
-            self.places.setdefault(row.id, place)
+        if not self.places:
+            for place, row in enumerate(self.rows, self.offset):
+                self.places.setdefault(row.id, place)
 
     @property
     def end(self) -> int:
@@ -116,6 +145,14 @@ class Window:
     def row(self, place: int) -> Row | None:
         """The row at an absolute place; None where it is not loaded."""
         return self.rows[place - self.offset] if self.offset <= place < self.end else None
+
+    def exchanged(self, changed: Iterable[Row]) -> Window:
+        """The same list, in which these rows look otherwise; those that are not loaded are left out."""
+        rows = [*self.rows]
+        for row in changed:
+            if row.id in self.places:
+                rows[self.places[row.id] - self.offset] = row
+        return Window(tuple(rows), self.offset, self.total, self.ghost, places=self.places)
 
     def without_ghost(self) -> Window:
         """The same without the row that is kept only for the cursor."""

@@ -13,7 +13,7 @@ from rqtui.model import Job, State
 from rqtui.text import formats
 from rqtui.text.body import mask_text
 from rqtui.text.sanitise import safe, safe_lines
-from rqtui.text.tracebacks import last_line
+from rqtui.text.tracebacks import line_of
 from rqtui.tui.format import columns
 
 _MOST_ERROR_LINES = 60  # of one attempt
@@ -33,12 +33,12 @@ def events(job: Job, revealed: bool = False) -> list[Event]:
     if job.enqueued_ms is not None:
         made.append(Event(job.enqueued_ms, "$data", "enqueued"))
     for attempt in job.history:
-        worker = safe(attempt.worker) or "nobody named"
-        made.append(Event(attempt.start_ms, "$state-reserved", f"reserved by {worker}"))
-        made.append(Event(attempt.end_ms, "$state-dead", f"failed: {_line(attempt.error, revealed)}"))
+        if attempt.start_ms:
+            made.append(Event(attempt.start_ms, "$state-reserved", _reserved(attempt.worker)))
+        if attempt.end_ms:
+            made.append(Event(attempt.end_ms, "$state-dead", f"failed: {_line(attempt.error, revealed)}"))
     if job.state is State.RESERVED and job.reserved_ms:
-        worker = safe(job.worker) or "nobody named"
-        made.append(Event(job.reserved_ms, "$state-reserved", f"reserved by {worker}"))
+        made.append(Event(job.reserved_ms, "$state-reserved", _reserved(job.worker)))
     if job.state is State.SCHEDULED and job.due_ms is not None:
         made.append(Event(job.due_ms, "$state-scheduled", "due"))
     if job.state is State.RESERVED and job.deadline_ms is not None:
@@ -51,8 +51,12 @@ def events(job: Job, revealed: bool = False) -> list[Event]:
 _ENDS = {State.READY: "ready", State.DEAD: "dead", State.DONE: "done"}
 
 
+def _reserved(worker: str) -> str:
+    return f"reserved by {safe(worker)}" if worker else "reserved"
+
+
 def _line(error: str, revealed: bool) -> str:
-    return safe(last_line(error)) if revealed else columns.error_line(error)
+    return safe(line_of(error)) if revealed else columns.error_line(error)
 
 
 def life_line(job: Job, width: int, now_ms: int, revealed: bool = False) -> Content:
@@ -78,13 +82,15 @@ def life_line(job: Job, width: int, now_ms: int, revealed: bool = False) -> Cont
 def errors(job: Job, revealed: bool = False) -> Content:
     """The errors of all attempts, the newest first, each below a line that says which one it was."""
     failed = [(number, each) for number, each in enumerate(job.history, 1) if each.error]
-    ended = job.attempts - (job.state is State.RESERVED)  # the one under way has no error yet
+    ended = job.attempts - (
+        job.state in (State.RESERVED, State.DONE)
+    )  # the one under way has no error, nor the one that ended well
     first = max(0, ended - len(job.history))  # the record keeps the last ones
     made: list[Content] = []
     for number, each in reversed(failed):
-        worker = f" · {safe(each.worker)}" if each.worker else ""
-        lasted = formats.duration(each.end_ms - each.start_ms)
-        head = f"  {formats.clock(each.end_ms)}{worker} · {lasted}"
+        lasted = formats.duration(each.end_ms - each.start_ms) if each.start_ms and each.end_ms else ""
+        told = (formats.clock(each.end_ms) if each.end_ms else "", safe(each.worker), lasted)
+        head = "  " + " · ".join(filter(None, told))
         made.append(Content.assemble("\n", (f"attempt {first + number}", "b $strong"), (head, "$muted")))
         text = each.error if revealed else mask_text(each.error)
         lines = safe_lines(text)

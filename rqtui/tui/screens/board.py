@@ -185,6 +185,7 @@ class Board(View):
                     is_current=is_current,
                     is_frozen=self.is_frozen,
                     findings=found if is_current else (),
+                    now_ms=self.session.now_ms,
                 )
                 if pane.place.name not in self._shape.folded
                 else ()
@@ -193,8 +194,14 @@ class Board(View):
     def _show_findings(self, queue: Queue) -> None:
         least, most = MANY_FINDINGS
         self._lines = max(self._lines, min(most if self.app.size.height >= least else 1, len(queue.findings)))
-        lines = findings.lines(queue, self._lines, self.app.size.width - 2)
+        lines = findings.lines(queue, self._lines, self.app.size.width - 2, self.session.now_ms)
         self.query_one(chrome.Findings).show(*lines, *[(Content(), Content())] * (self._lines - len(lines)))
+
+    def count_down(self) -> None:
+        """How long its findings can be mended."""
+        if self._queue and any(finding.until_ms is not None for finding in self._queue.findings):
+            self._show_findings(self._queue)
+            self.titles()
 
     # -- what the app asks ----------------------------------------------------------------------------------------
 
@@ -487,7 +494,9 @@ class Board(View):
     def action_page(self, pages: int) -> None:
         """Turns the page; behind the last one of a sample comes another sample."""
         pane = self.pane()
-        if pages > 0 and pane.is_at_end and pane.page is not None and pane.page.of is not None and pane.found is None:
+        is_apart = pane.place.is_shared or pane.place.is_heard
+        is_sample = pane.page is not None and pane.page.of is not None and not is_apart
+        if pages > 0 and pane.is_at_end and is_sample and pane.found is None:
             ref, place = pane.ref, pane.place.name
             self.session.ask(lambda engine: engine.layouts[ref.layout].next_sample(ref.queue, place), self._sampled)
             pane.offset_wanted = 0

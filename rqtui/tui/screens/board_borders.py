@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from rqtui.model import Finding, Place, Queue
-from rqtui.text import elision, formats
+from rqtui.text import elision, formats, hearing
 from rqtui.text.pieces import Cell, Piece, pieces_of
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
@@ -26,7 +26,7 @@ _LEAST_FINDING = 34  # cells that a finding has in a frame before other words ma
 def title(number: int, pane: Pane, queue: Queue | None, *, is_folded: bool = False) -> list[Piece]:
     """Of a pane among others: its key, its place, how many stand there, its filter; a folded one has no corner."""
     count = f" {_count(queue, pane.place)} "
-    room = pane.outer_size.width - 7 - (2 if is_folded else 0) - formats.cell_len(count)
+    room = pane.outer_size.width - 9 - formats.cell_len(count)  # corners or blanks, and the key
     name = pane.place.name if room < _LEAST_LETTERS else formats.fit(pane.place.name, room).rstrip()
     return [
         *([Piece("  ")] if is_folded else []),
@@ -74,14 +74,17 @@ def _room(pane: Pane, pieces: Sequence[Piece]) -> int:
 
 class _Form(NamedTuple):
     """What tabs say of places that are not in sight: names of at most so many `letters`, those of empty places too, and
-    counts. In a tight one the key stands right before the name, and an empty place is its key alone; `gap` is what
-    stands between two of them beside the blank before a key."""
+    counts; of the place in sight `own_letters`. In a tight one an empty place is its key alone, and counts are short;
+    `gap` is what stands between two of them beside the blank before a key. Where all else is too long, a key is joined
+    to the name behind it."""
 
     letters: int = 99
     has_empty_names: bool = True
     has_counts: bool = True
     is_tight: bool = False
     gap: str = " "
+    own_letters: int = 99
+    is_joined: bool = False
 
 
 _LEAST_LETTERS = 4  # of a name, with `…` for the others; fewer have to tell it apart as they are
@@ -92,6 +95,8 @@ _FORMS = (
     *(_Form(letters, has_empty_names=False) for letters in _SHORTER),
     *(_Form(letters, has_empty_names=False, is_tight=True) for letters in (*_SHORTER, 3)),
     *(_Form(letters, has_empty_names=False, is_tight=True, gap="") for letters in (4, 3, 2)),
+    _Form(2, has_empty_names=False, is_tight=True, gap="", own_letters=5),
+    *(_Form(letters, has_empty_names=False, is_tight=True, gap="", is_joined=True) for letters in (4, 3, 2)),
     _Form(0),
     _Form(0, has_counts=False),
 )
@@ -106,10 +111,11 @@ def _places(panes: Sequence[Pane], current: Pane, queue: Queue | None, form: _Fo
         is_empty = count == formats.ZERO
         is_named = is_current or bool(form.letters and (form.has_empty_names or not is_empty))
         is_bare = form.is_tight and is_empty and not is_current
-        behind_key = form.gap if is_bare or not is_named else "" if form.is_tight and not is_current else " "
+        behind_key = form.gap if is_bare or not is_named else "" if form.is_joined and not is_current else " "
         pieces.append(Piece(f" {number}{behind_key}", "accented" if is_current else "muted"))
         if is_named:
-            name = pane.place.name if is_current else names[pane.place.name]
+            own = formats.fit(pane.place.name, min(form.own_letters, len(pane.place.name)))
+            name = own if is_current else names[pane.place.name]
             pieces.append(Piece(name + " ", f"state-{pane.place.state}" if is_current else "muted"))
         if queue is not None and (is_current or (form.has_counts and not is_bare)):
             hue = "strong" if is_current else "muted" if is_empty else f"state-{pane.place.state}"
@@ -128,7 +134,8 @@ def _count(queue: Queue | None, place: Place, width: int = 8) -> str:
     if queue is None:
         return formats.NOT_YET
     counted = next((c for c in queue.counts if c.place == place.name), None)
-    return formats.count(counted.count, counted.exact, width) if counted else formats.UNKNOWN
+    is_known = counted is not None and counted.is_known
+    return formats.count(counted.count, counted.exact, width) if counted and is_known else formats.UNKNOWN
 
 
 def _filter(pane: Pane, room: int) -> list[Piece]:
@@ -140,7 +147,13 @@ def _filter(pane: Pane, room: int) -> list[Piece]:
 
 
 def below(
-    pane: Pane, queue: Queue | None, *, is_current: bool, is_frozen: bool, findings: Sequence[Finding] = ()
+    pane: Pane,
+    queue: Queue | None,
+    *,
+    is_current: bool,
+    is_frozen: bool,
+    findings: Sequence[Finding] = (),
+    now_ms: int = 0,
 ) -> list[Piece]:
     """As much as has room, the most pressing first; of `findings`, which stand nowhere else, the worst."""
     page = pane.page
@@ -148,19 +161,28 @@ def below(
     words: list[Piece] = []
     if pane.whole_place:
         that = " matches" if pane.accepts is not None else ""
-        words.append(Piece(f"all {formats.count(total, width=12)}{that} marked", "accented"))
+        number = formats.count(total, width=12)
+        if page is not None and pane.has_more and pane.accepts is None:
+            number = formats.count(page.of or 0, False, 12)
+        words.append(Piece(f"all {number}{that} marked", "accented"))
     elif pane.marks:
         gone = sum(1 for id in pane.marks if not pane.is_known(id))
         words.append(Piece(f"{len(pane.marks)} marked" + (f" ({gone} gone)" if gone else ""), "accented"))
     if is_frozen:
         words.append(Piece("frozen: p", "accented"))
     words += _found(pane)
-    hints = jobs.hints(queue, pane.place, pane.places) if not findings else []
     room = pane.size.width - 4
+    words += _heard(pane, now_ms, room)
+    hints = jobs.hints(queue, pane.place, pane.places) if not findings else []
     words += [
         Piece(hint if formats.cell_len(hint) + 3 <= room else hint.partition(":")[0], style) for hint, style in hints
     ]
-    if total and page and page.of is not None and pane.found is None:
+    if page and pane.has_more and pane.found is None and pane.accepts is None:
+        more = f"{formats.count(page.of or 0, False, 12)} in all: {keys.key('filter')} finds the others"
+        words.append(Piece(more, "muted"))
+    elif total and page and page.heard is not None and page.of is not None and pane.accepts is None:
+        words.append(Piece(hearing.remembered(total, page.of), "muted"))
+    elif total and page and page.of is not None and page.heard is None and pane.found is None:
         words.append(Piece(f"a sample of {formats.count(page.of, width=12)}: ] goes on", "muted"))
     if total and is_current:
         first, last = pane.in_sight
@@ -169,8 +191,18 @@ def below(
     is_chosen = pane.accepts is not None or pane.whole_place  # what somebody asked for is said before what was found
     behind = _fitting(words, room - (_LEAST_FINDING if findings and not is_chosen else 0))
     left = room - sum(formats.cell_len(piece.text) for piece in behind) - 3
-    said = in_frame(findings, left) if left >= _LEAST_FINDING // 2 else []
+    said = in_frame(findings, left, now_ms) if left >= _LEAST_FINDING // 2 else []
     return [Piece(" "), *said, Piece(" ·" if behind else " ", "muted"), *behind] if said else behind
+
+
+def _heard(pane: Pane, now_ms: int, room: int) -> list[Piece]:
+    """Since when the jobs of a place without a key are heard, and what was missed; `since …` where there is no room."""
+    heard = pane.page.heard if pane.page else None
+    if heard is None or heard.since_ms is None:
+        return []
+    words = safe(hearing.said(heard, now_ms))
+    fitting = words if formats.cell_len(words) + 3 <= room else words.removeprefix("heard ")
+    return [Piece(fitting, "muted" if heard.is_whole else "state-reserved")]
 
 
 def same(pane: Pane) -> list[Piece]:
@@ -205,6 +237,8 @@ def _found(pane: Pane) -> list[Piece]:
             Piece(looked, "muted"),
             Piece(keys.renamed("Esc stops"), "accented"),
         ]
+    if not made.is_cut and pane.place.is_shared:
+        return [Piece(f"{number} match", "strong"), Piece(f"among {_number(made.total)} of all queues", "muted")]
     if not made.is_cut:
         return [Piece(f"{number} of {_number(made.total)} match", "strong")]
     part = f"in the first {_number(made.looked)} of {_number(made.total)}"
@@ -216,7 +250,8 @@ def _live(pane: Pane) -> str:
     page = pane.page
     if page is None:
         return formats.ZERO
-    return _number(page.total) if len(page.jobs) >= page.total else f"the {_number(len(page.jobs))} loaded"
+    is_whole = len(page.jobs) >= page.total and not pane.has_more
+    return _number(page.total) if is_whole else f"the {_number(len(page.jobs))} loaded"
 
 
 def _hint(pane: Pane) -> list[Piece]:

@@ -19,6 +19,7 @@ from rqtui.text import formats
 from rqtui.text.body import mask_text
 from rqtui.text.pieces import Piece
 from rqtui.text.sanitise import safe, safe_lines
+from rqtui.text.tracebacks import line_of
 from rqtui.tui.format.rows import Column, Row
 from rqtui.tui.target import Target
 from rqtui.tui.view import View
@@ -201,7 +202,7 @@ def _row(job: Job, now_ms: int) -> Row:
             Piece(job.place, f"state-{job.state}"),
             tried,
             safe(job.worker),
-            Piece(safe(mask_text(errors.line_of(job.error or job.problem))), "state-dead"),
+            Piece(safe(mask_text(line_of(job.error or job.problem))), "state-dead"),
             f"in {when}" if job.due_ms is not None and job.due_ms > now_ms else when,
         ),
     )
@@ -210,7 +211,7 @@ def _row(job: Job, now_ms: int) -> Row:
 def _error_text(job: Job) -> Content:
     """The lines of an error as they are, what matters most of it first."""
     lines = safe_lines(mask_text(job.error or job.problem)) or ["no error is kept of this job"]
-    last = safe(mask_text(errors.line_of(job.error or job.problem)))
+    last = safe(mask_text(line_of(job.error or job.problem)))
     head = [Content.styled(last, "$state-dead")] if last and len(lines) > 1 else []
     body = [Content.styled(line, "$data") for line in lines]
     return Content("\n").join([*head, *body])

@@ -30,6 +30,8 @@ _ORDERS: dict[str, Callable[[Kind], int]] = {
     "failed": lambda kind: -kind.failed,
     "waits": lambda kind: -(kind.wait_ms or -1),
     "runs": lambda kind: -(kind.run_ms or -1),
+    "ran": lambda kind: -(kind.figures.processed if kind.figures else -1),
+    "failing": lambda kind: -round(1e6 * ((kind.figures.failing if kind.figures else None) or 0)),
 }
 SHARE = 16
 _LOOKED_AT_FIRST = (State.READY, State.RESERVED, State.DEAD, State.SCHEDULED, State.DONE)
@@ -49,6 +51,8 @@ class Kinds(ReportView):
         "failed": "failed",
         "waits": "waits",
         "runs": "runs",
+        "ran": "ran",
+        "failing": "failing",
     }
     TITLE_WORD = "by job"
     EMPTY = "no jobs: N enqueues one"
@@ -69,7 +73,13 @@ class Kinds(ReportView):
             Column("waits", "waits", 6, align="right", style="muted", drop=3),
             Column("runs", "runs", 6, align="right", style="muted", drop=3),
             Column("oldest", "oldest", 6, align="right", style="muted", drop=4),
+            *(_FIGURES if self.report is not None and self.report.has_figures else ()),
         )
+
+    def learned(self) -> None:
+        """A system that keeps figures has columns for them."""
+        if (columns := tuple(self.columns())) != self.table.painter.columns:
+            self.table.set_columns(columns)
 
     def make(self, engine: Engine) -> Iterator[Report | None]:
         """A sample of each place."""
@@ -94,7 +104,8 @@ class Kinds(ReportView):
     def row(self, kind: Kind, _now_ms: int) -> Row:
         """The line of a kind in a queue."""
         named = safe(kind.name) if kind.name else Piece("(no kind)", "muted")
-        queue: tuple[Cell, ...] = () if len(self.refs) == 1 else (safe(kind.ref.queue),)
+        name: Cell = safe(kind.ref.queue) if kind.ref.queue else Piece(formats.UNKNOWN, "muted")
+        queue: tuple[Cell, ...] = () if len(self.refs) == 1 else (name,)
         cells = (
             named,
             *queue,
@@ -104,6 +115,7 @@ class Kinds(ReportView):
             formats.age(kind.wait_ms),
             formats.duration(kind.run_ms).replace(" ", ""),
             formats.age(kind.oldest_ready_ms),
+            *(_figures(kind) if self.report is not None and self.report.has_figures else ()),
         )
         return Row(_id(kind), cells)
 
@@ -116,12 +128,14 @@ class Kinds(ReportView):
         failed = sum(kind.failed for kind in found)
         number = len({kind.name for kind in found})
         silent = self.report.silent if self.report else ()
+        found_spans = self.report.spans_ms if self.report else ()
         return (
             Piece(f"{formats.numbered(number, 'kind')} of job", "strong"),
             Piece("   jobs ", "muted"),
             Piece(self._count(sum(kind.count for kind in found))),
             Piece("   failed ", "muted"),
             Piece(self._count(failed), "state-dead" if failed else ""),
+            Piece(f"   ran, failing, mean {formats.spans(found_spans)}" if found_spans else "", "muted"),
             Piece(f"   {', '.join(silent)}: no kinds" if silent else "", "muted"),
         )
 
@@ -133,14 +147,14 @@ class Kinds(ReportView):
     def target(self) -> Target:
         """The queue of the kind under the cursor."""
         kind = self.kind()
-        ref = kind.ref if kind else self.refs[0] if len(self.refs) == 1 else None
+        ref = kind.ref if kind and kind.ref.queue else self.refs[0] if len(self.refs) == 1 else None
         snapshot = self.session.snapshot
         return Target(ref, queue=snapshot.queue(ref) if ref and snapshot else None)
 
     def on_table_opened(self, _event: Table.Opened) -> None:
         """Enter: the board, with this kind alone."""
         kind = self.kind()
-        if kind is None or self.report is None:
+        if kind is None or self.report is None or not kind.ref.queue:  # of a kind that is in no queue now
             return
         names = {other.name for other in self.report.kinds if other.ref == kind.ref}
         state = next((state for state in _LOOKED_AT_FIRST if kind.counts.get(state)), State.READY)
@@ -159,6 +173,25 @@ def expression(name: str, names: set[str]) -> str:
     if is_word and not any(name.lower() in other.lower() for other in names - {name}):
         return f"job:{name}"
     return f"job:/^{re.escape(name).replace('/', chr(92) + '/')}$/"
+
+
+_FIGURES = (
+    Column("ran", "ran", 6, align="right", drop=1),
+    Column("failing", "failing", 7, align="right", drop=2),
+    Column("mean", "mean", 6, align="right", style="muted", drop=3),
+)
+
+
+def _figures(kind: Kind) -> tuple[Cell, ...]:
+    """How often it ran, which share of that failed, and how long it took, as its system keeps it."""
+    kept = kind.figures
+    if kept is None:
+        return (Piece(formats.UNKNOWN, "muted"),) * 3
+    return (
+        formats.count(kept.processed, width=6),
+        Piece(formats.share(kept.failed, kept.processed), "critical" if kept.failed else "muted"),
+        formats.duration(kept.mean_ms).replace(" ", ""),
+    )
 
 
 def _id(kind: Kind) -> str:

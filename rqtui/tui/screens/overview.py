@@ -6,8 +6,9 @@ hour, why its verdict is what it is, what its dead jobs died of.
 
 from __future__ import annotations
 
+import operator
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import ComposeResult
@@ -19,12 +20,12 @@ from textual.widgets import Static
 from rqtui.errors import UsageError
 from rqtui.model import Focus, PageWish, Queue, Rate, Ref, Snapshot, State, Worker
 from rqtui.text import elision, formats
-from rqtui.text.pieces import Piece
+from rqtui.text.pieces import Cell, Piece
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
 from rqtui.tui.format import groups, queues, recent
 from rqtui.tui.format.groups import Group
-from rqtui.tui.format.rows import Row
+from rqtui.tui.format.rows import Id, Later, Row
 from rqtui.tui.target import Target
 from rqtui.tui.view import View
 from rqtui.tui.widgets import chrome
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from rqtui.verbs import Verb
 
 AT_ONCE = 100  # queues counted per tick; of more, those in sight and some of the others in turn
+OLD_MS = 60_000  # from which on it is said how old the figures of queues out of sight may be
+KEPT = 1000  # rows that were in sight
 IN_TURN = 50  # a thousand queues: each counted anew within 40 s, for half a percent of a core
 WITH_HAPPENED = 30  # rows of a terminal
 HAPPENED = 5  # lines of it, at least
@@ -80,9 +83,15 @@ class Overview(View):
         self._left_out = ""  # what all names begin with, where they are long
         self._is_long = False
         self._named_of: list[Ref] = []  # the queues that this was told of
+        self._of: list[Ref] = []  # the queues of the session, when what is known was looked through
+        self._has_shared = False  # some are of a system with places that tell of the jobs of all queues
+        self._arranged: tuple[object, ...] = ()  # by what the columns were chosen
+        self._drawn: dict[str, Ref | Group] | None = None  # the rows that the table has
+        self._cells = self._cells_of  # one object for all of them
         self._known: dict[Ref, Queue] = {}
         self._signs: dict[Ref, queues.Signs] = {}
         self._rates: dict[Ref, Rate] = {}
+        self._moving: set[Ref] = set()  # the queues whose rates are not nothing
         self._rate = Rate()  # of all together, summed once per picture: the second line is asked for each second
         self._found = 0  # queues that fit the filter
         self._within: dict[str, str] = {}  # by id of a row: the beginning of the group that it stands in
@@ -90,8 +99,10 @@ class Overview(View):
         self._labels: frozenset[str] = frozenset()
         self._longest = 0  # cells of a label, with what stands before it
         self._keys: dict[Ref, tuple[object, ...]] = {}
+        self._ordered: list[Ref] | None = None  # the queues of the session that have keys, where all are listed
         self._by_id: dict[str, Ref | Group] = {}
         self._rows: dict[str, tuple[object, Row]] = {}
+        self._lines: dict[str, Row] = {}  # what the table has of the queues
         self._before: dict[Ref, Queue] = {}  # as they were when the rows began to stand
         self._frozen_s = 0.0
         self._turn = 0
@@ -134,11 +145,18 @@ class Overview(View):
 
     def _arrange(self) -> None:
         width, height = self.app.size
+        refs, labels, longest = self.session.refs, self._labels, self._longest
+        by = (width, height, refs, labels, longest)
+        if len(by) == len(self._arranged) and all(map(operator.is_, by, self._arranged)):
+            return
+        self._arranged = by
         shape = queues.shape(width, self.session.refs, self._labels, self._longest)
         if shape != self._shape:
             self._shape = shape
             self._table.set_columns(queues.columns(shape))
             self._rows.clear()
+            self._lines.clear()
+            self._drawn = None
         self.query_one("#below").display = height >= WITH_HAPPENED
         self.fit_table(self._table, len(self.session.refs))
 
@@ -204,7 +222,8 @@ class Overview(View):
         if not dead or self._sampled.get(ref, (0, 0))[0] == dead[0].count:
             return ()
         count, self._wished[ref] = dead[0].count, dead[0].count
-        if count <= SAMPLE * PARTS:
+        layout = self.session.layouts.get(ref.layout)
+        if count <= SAMPLE * PARTS or (layout is not None and layout.is_shared(dead[0].place)):
             return (PageWish(ref, dead[0].place, 0, SAMPLE * PARTS),)
         offsets = (0, (count - SAMPLE) // 2, count - SAMPLE)
         return tuple(PageWish(ref, dead[0].place, offset, SAMPLE) for offset in offsets)
@@ -243,17 +262,38 @@ class Overview(View):
         self._take(snapshot)
         refs = self.session.refs
         counted = {Ref(queue.layout, queue.name): queue for queue in snapshot.queues}
-        known = {**self._known, **counted}
-        self._known = {ref: known[ref] for ref in refs if ref in known}
-        signs = {**self._signs, **{ref: queues.signs(queue) for ref, queue in counted.items()}}
-        self._signs = {ref: signs[ref] for ref in self._known}
+        self._known.update(counted)
+        self._signs.update((ref, queues.signs(queue)) for ref, queue in counted.items())
         self._rates.update(snapshot.rates)
-        self._rate = groups.rate([self._rates[ref] for ref in self._known if ref in self._rates])
+        if refs is not self._of or len(self._known) > len(refs):
+            here = set(refs)
+            for about in (self._known, self._signs, self._rates):
+                for ref in about.keys() - here:
+                    del about[ref]
+            self._of = refs
+            layouts = self.session.layouts
+            systems = {ref.layout for ref in refs} & layouts.keys()
+            self._has_shared = any(
+                place.is_shared or place.is_heard for name in systems for place in layouts[name].places
+            )
+        self._rate = self._rate_of_all(snapshot.rates)
         if not self.is_frozen and self._is_out_of_order(refs, counted):
-            self._order()
+            self._order(counted)
         self._draw(counted)
         if len(refs) > AT_ONCE:  # the next picture is about others
             self._turn = (self._turn + IN_TURN) % len(refs)
+
+    def _rate_of_all(self, fresh: Mapping[Ref, Rate]) -> Rate:
+        """The sum of all rates; of queues at rest only how far back one looks counts."""
+        for ref, rate in fresh.items():
+            if rate.in_s or rate.out_s or rate.failed_s or any(rate.history):
+                self._moving.add(ref)
+            else:
+                self._moving.discard(ref)
+        self._moving &= self._rates.keys()
+        resting = max((rate for rate in fresh.values()), key=lambda rate: len(rate.history), default=Rate())
+        resting = Rate(history=(0.0,) * len(resting.history))
+        return groups.rate([*(self._rates[ref] for ref in self._moving), resting])
 
     def ranked(self, refs: Collection[Ref]) -> list[Ref]:
         """Where most moves first, then where most waits; as last counted."""
@@ -270,9 +310,18 @@ class Overview(View):
         is_simple = not self._levels and not self._terms and len(refs) == len(self._keys)
         return not is_simple or any(self._keys.get(ref) != self._sort_key(ref) for ref in counted)
 
-    def _order(self) -> None:
-        """Which rows there are now, and in which order."""
+    def _order(self, counted: Collection[Ref] = ()) -> None:
+        """Which rows there are now, and in which order; only those that were `counted` may stand elsewhere (none: all).
+
+        Of ten thousand queues some hundred are counted: the others keep their names and their keys.
+        """
+        if counted and self._ordered is self.session.refs and not self._levels and not self._terms:
+            self._keys.update({ref: self._sort_key(ref) for ref in counted if ref in self._keys})
+            listed = sorted(self._by_id.items(), key=lambda row: self._keys[row[1]])  # type: ignore[index]
+            self._by_id = dict(listed)
+            return
         refs = [ref for ref in self.session.refs if self._fits(ref)]
+        self._ordered = None if self._levels or self._terms else self.session.refs
         self._keys = {ref: self._sort_key(ref) for ref in refs}
         refs.sort(key=self._keys.__getitem__)
         self._leave_out(self.session.refs)
@@ -282,7 +331,8 @@ class Overview(View):
             self._lay(refs, self._left_out, 0)
         else:
             self._by_id = {str(ref): ref for ref in refs}
-        self._rows = {id: self._rows[id] for id in self._by_id if id in self._rows}
+        self._rows = {id: made for id, made in self._rows.items() if id in self._by_id}
+        self._lines = {id: line for id, line in self._lines.items() if id in self._by_id}
         labels = [self._label(id) for id in self._by_id]
         self._labels = frozenset(name for _signs, _before, name in labels)
         self._longest = max((formats.cell_len("".join(label)) for label in labels), default=0)
@@ -295,6 +345,7 @@ class Overview(View):
             self._is_long = any(formats.cell_len(safe(ref.queue)) > queues.WHOLE_NAME for ref in refs)
             self._left_out = elision.shared_beginning({ref.queue for ref in refs}) if self._is_long else ""
             self._rows.clear()
+            self._lines.clear()
 
     def _lay(self, refs: list[Ref], within: str, depth: int) -> None:
         """The rows of these queues, in groups; those of a group that is unfolded below it."""
@@ -335,26 +386,71 @@ class Overview(View):
         known = [self._known[ref] for ref in group.refs if ref in self._known]
         layouts = self.session.layouts
         sharing = [name for name in {ref.layout for ref in group.refs} if layouts[name].shares_workers]
-        return groups.total(group, known, sharing), groups.rate(
+        return groups.total(group, known, sharing, self._whole(group.refs)), groups.rate(
             [self._rates[ref] for ref in group.refs if ref in self._rates]
         )
+
+    def _whole(self, refs: Collection[Ref]) -> set[str]:
+        """The systems all of whose queues are among these, and counted."""
+        seen = {ref for ref in refs if ref in self._known}
+        left_out = {ref.layout for ref in self.session.refs if ref not in seen}
+        return {ref.layout for ref in seen} - left_out
 
     # -- drawing ------------------------------------------------------------------------------------------------------
 
     def _draw(self, counted: Collection[Ref] | None = None) -> None:
-        """Draws all rows; only queues that were `counted` can look otherwise (None: all, for something else is)."""
+        """Draws all rows; only queues that were `counted` can look otherwise (None: all, for something else is).
+
+        Where the rows are those of the last time, in their order, only these are made.
+        """
         self._say_empty()
-        rows, fresh = (self._rows, counted) if counted is not None else ({}, ())
+        if len(self._rows) > len(self._by_id) or len(self._rows) > KEPT:
+            in_sight = self._ids_in_sight()
+            self._rows = {id: made for id, made in self._rows.items() if id in in_sight}
         self._table.foot = queues.legend(set(self._signs.values()), is_all=len(self._known) == len(self.session.refs))
-        self._table.update(
-            [
-                rows[id][1] if id in rows and isinstance(shown, Ref) and shown not in fresh else self._row(id, shown)
-                for id, shown in self._by_id.items()
-            ]
-        )
+        in_sight = self._ids_in_sight()
+        if counted is None:
+            self._lines.clear()
+        fresh = {id: ref for ref in counted or () if (id := str(ref)) in self._by_id}
+        self._lines.update((id, self._line(id, ref, in_sight)) for id, ref in fresh.items())
+        if counted is not None and self._by_id is self._drawn and not self._levels:
+            self._table.exchange([self._lines[id] for id in fresh])
+        else:
+            self._drawn = self._by_id
+            self._table.update([self._listed(id, shown, in_sight) for id, shown in self._by_id.items()])
         self._say()
         self.show_happened()
         self._show_preview()
+
+    def count_down(self) -> None:
+        """Draws the rows whose verdict says how long it can be mended."""
+        ending = [ref for ref, queue in self._known.items() if queue.verdict.until_ms is not None]
+        if ending:
+            self._draw(ending)
+
+    def _ids_in_sight(self) -> frozenset[str]:
+        first, last = self._table.in_sight
+        return frozenset(str(row.id) for row in self._table.rows[first:last])
+
+    def _listed(self, id: str, shown: Ref | Group, in_sight: Collection[str]) -> Row:
+        if isinstance(shown, Group):
+            return self._row(id, shown)
+        line = self._lines.get(id)
+        if line is None:
+            line = self._lines[id] = self._line(id, shown, in_sight)
+        return line
+
+    def _line(self, id: str, shown: Ref | Group, in_sight: Collection[str]) -> Row:
+        """A row for the table; of many those that are out of sight are made when they are drawn."""
+        if len(self._by_id) <= AT_ONCE or isinstance(shown, Group) or id in in_sight:
+            return self._row(id, shown)
+        self._rows.pop(id, None)
+        return Row(id, Later(self._cells, id))
+
+    def _cells_of(self, id: Id) -> Sequence[Cell]:
+        """The cells of a row that came into sight; nothing where it is not listed any more."""
+        shown = self._by_id.get(str(id))
+        return self._row(str(id), shown).cells if shown is not None else ()
 
     def _row(self, id: str, shown: Ref | Group) -> Row:
         """A line, made anew only when what it shows is another: there may be a thousand."""
@@ -364,11 +460,12 @@ class Overview(View):
         else:
             queue, rate = self._known.get(shown), self._rates.get(shown)
         label = (Piece(signs), Piece(before, "muted"), Piece(name, "strong")) if signs or before else name
-        facts = (label, queues.facts(queue, rate), self._since(shown))
+        now_ms = self.session.now_ms
+        facts = (label, (*queues.facts(queue, rate), queues.time_left(queue, now_ms)), self._since(shown))
         made = self._rows.get(id)
         if made is None or made[0] != facts:
             system = shown.system if isinstance(shown, Group) else shown.layout
-            made = self._rows[id] = (facts, queues.line(id, label, system, queue, rate, self._shape, facts[2]))
+            made = self._rows[id] = (facts, queues.line(id, label, system, queue, rate, self._shape, facts[2], now_ms))
         return made[1]
 
     def _since(self, shown: Ref | Group | None) -> queues.Since | None:
@@ -394,8 +491,17 @@ class Overview(View):
         self._table.set_title(Piece(" queues ", "strong"), *filtered, *named)
         queue = self._sum(shown if isinstance(shown, Group) else Group("", (shown,)))[0] if shown else None
         frozen = [Piece(keys.renamed(" frozen: p goes on "), "accented")] if self.is_frozen else []
-        said = queues.verdict(queue) if queue and queue.findings else ()
-        self._table.set_subtitle(*frozen, *([Piece(" "), *said, Piece(" ")] if said else []))
+        said = queues.verdict(queue, self.session.now_ms) if queue and queue.findings else ()
+        older = [Piece(f" out of sight: counted within {formats.age(self._turn_ms())} ", "muted")]
+        is_old = self._turn_ms() > OLD_MS
+        self._table.set_subtitle(
+            *frozen, *(older if is_old else []), *([Piece(" "), *said, Piece(" ")] if said else [])
+        )
+
+    def _turn_ms(self) -> int:
+        """How old what is told of a queue out of sight may be; 0 where all are counted at each picture."""
+        number = len(self.session.refs)
+        return round(1000 * self.session.ticker.wait_s * -(-number // IN_TURN)) if number > AT_ONCE else 0
 
     def _say_empty(self) -> None:
         """What is urgent about the server, and which systems are here that rqtui does not speak: for these, where the
@@ -406,6 +512,12 @@ class Overview(View):
             from rqtui.systems.by_sight import sentence
 
             words = sentence(engine.unspoken)
+        if self._has_shared:
+            from rqtui.reports.shared_places import sentence as unassigned
+            from rqtui.reports.shared_places import shared_places
+
+            said = unassigned(shared_places(self._known.values(), self._whole(self._known)))
+            words = "\n".join(filter(None, [words, said]))
         urgent = [f"{finding.text}: {finding.remedy}" for finding in engine.warnings] if engine else []
         is_alone = bool(words) and not self.session.refs
         is_filtered = bool(self._terms and self.session.refs)

@@ -49,6 +49,8 @@ _ORDERS: dict[str, Callable[[Seat], tuple[object, ...]]] = {
 }
 ID_CELLS = 18
 MOST_ROWS = 500  # drawn at each tick, since their ages go on
+FACT_CELLS = 8  # that what a system tells of its workers has at least, in a column of its own
+FACT_DROPS = (1, 3)
 IN_TURN = 100  # queues that are counted in turn, of more than a screen is about
 _HUES = {
     Standing.GONE: "state-dead",
@@ -86,6 +88,7 @@ class Workers(View):
         self._asked: tuple[Ref, ...] = ()
         self._asks: dict[Ref, tuple[Ask[Any], ...]] = {}
         self._seats: tuple[Seat, ...] = ()
+        self._facts: tuple[str, ...] = ()  # the names of those that have columns
         self._problems: tuple[str, ...] = ()
         self._read_of: tuple[Ref, ...] | None = None
         self._turn = 0
@@ -112,16 +115,25 @@ class Workers(View):
         queue = () if len(self.refs) == 1 else (Column("queue", "queue", 8, weight=1, drop=3, style="muted", fit=fit),)
         return (
             Column("state", "state", 13),
-            Column("worker", "worker", 14, weight=2, style="strong", fit=among),
+            Column("worker", "worker", 12 if self._facts else 14, weight=2, style="strong", fit=among),
             *queue,
             Column("holds", "holds", 5, align="right", drop=4),
-            Column("job", "job", 12, weight=3, drop=2),
+            *self._fact_columns(),
+            Column("job", "job", 10 if self._facts else 12, weight=3, drop=2),
             Column("id", "id", ID_CELLS, drop=6),
             Column("since", "for", 6, align="right", style="muted"),
             Column("left", "lease", 6, align="right", drop=5),
             Column("beat", "beat", 6, align="right"),
             Column("up", "up", 6, align="right", style="muted", drop=8),
             Column("where", "pid @ host", 12, weight=1, style="muted", drop=7),
+        )
+
+    def _fact_columns(self) -> tuple[Column, ...]:
+        texts = {name: [workers.fact(seat, name) for seat in self._seats] for name in self._facts}
+        return tuple(
+            Column(f"fact {name}", safe(name), min(FACT_CELLS, cells), weight=2, most=cells, drop=drop)
+            for (name, shown), drop in zip(texts.items(), FACT_DROPS, strict=False)
+            for cells in [max(map(formats.cell_len, (safe(name), *shown)))]
         )
 
     # -- what the app asks ----------------------------------------------------------------------------------------
@@ -158,6 +170,7 @@ class Workers(View):
         if not self.is_frozen or self._read_of != self.refs:  # of these there are no rows yet that could stand
             self._read_of = self.refs
             self._seats, self._problems = workers.read(self._asked, snapshot.answers, self._now_ms)
+            self._facts = workers.fact_names(self._seats)
         self._draw()
 
     def _draw(self) -> None:
@@ -192,6 +205,8 @@ class Workers(View):
         elif seat is not None and seat.worker is not None:
             can = self.session.layouts[seat.ref.layout].can
             told = [words for verb, words in _TOLD.items() if can(verb) and not self.session.is_read_only]
+            if can("cancel") and seat.jobs and not self.session.is_read_only:
+                told.append("to cancel its job" if len(seat.jobs) == 1 else "to cancel its jobs")
             words += [Piece(keys.renamed(f": tells it {' or '.join(told)}"), "muted")] if told else []
         pieces = [piece for word in words for piece in (Piece(" · ", "muted"), word)][1:]
         return [Piece(" "), *pieces, Piece(" ")] if pieces else []
@@ -236,6 +251,7 @@ class Workers(View):
             safe(seat.name),
             *queue,
             Piece(_held([seat]), "state-reserved" if seat.jobs else "muted"),
+            *(workers.fact(seat, name) or Piece(formats.ZERO, "muted") for name in self._facts),
             safe(job.name) if job and job.name else Piece(formats.ZERO, "muted"),
             formats.job_id(id, ID_CELLS) if id else Piece(formats.ZERO, "muted"),
             formats.ZERO if seat.since_ms is None else formats.age(max(0, now_ms - seat.since_ms)),

@@ -49,6 +49,7 @@ class Choice(NamedTuple):
     place: str = ""
     about: str = ""
     counted: str = ""
+    exact: bool = True
 
     @property
     def refs(self) -> tuple[Ref, ...]:
@@ -97,7 +98,8 @@ class BulkChanges:
         about = f"/{target.filter}" if target.filter else ""
         place = target.place if target.whole else ""
         total = forms.total(self._session, target)
-        self._ask(Choice(row, ((target.ref, target.jobs),), total, target, place, about))
+        exact = forms.is_exact(self._session, target)
+        self._ask(Choice(row, ((target.ref, target.jobs),), total, target, place, about, exact=exact))
 
     # -- asking ---------------------------------------------------------------------------------------------------
 
@@ -167,7 +169,8 @@ class BulkChanges:
         form, brake = _split(values)
         if brake is None and any(name in values for name in _DRIPS):
             raise UsageError("a limit needs a rate: say how many jobs per second.")
-        if brake is not None and len(verb_resolution.by_verb(choice.verb, form)) > 1:
+        system = self._session.layouts[choice.refs[0].layout]
+        if brake is not None and len(verb_resolution.by_verb(system, choice.verb, form)) > 1:
             raise UsageError("a drip runs one verb; fill in the field of one.")
         forms.check(self._session, choice.verb, choice.target, form)
 
@@ -176,7 +179,7 @@ class BulkChanges:
     def _send(self, choice: Choice, given: Given) -> None:
         layouts, (values, brake) = self._session.layouts, _split(given.values)
         how = Circumstances(chosen=_chosen(choice), rate=brake.words() if brake else "")
-        for name, form in verb_resolution.by_verb(choice.verb, values):
+        for name, form in verb_resolution.by_verb(layouts[choice.refs[0].layout], choice.verb, values):
             first = verb_resolution.completed(layouts[choice.refs[0].layout], name, choice.target, form)
             if brake is not None:
                 self._drips.start(name, choice.chosen, first, brake, choice.place, how)
@@ -215,10 +218,10 @@ def _chosen(choice: Choice) -> str:
 
 
 def _title(choice: Choice) -> str:
-    number = questions.jobs(choice.total)
+    number = questions.jobs(choice.total) if choice.exact else f"about {questions.jobs(choice.total)}"
     asked = choice.verb.question or choice.verb.label.capitalize()
     if choice.place:
-        return f"{asked}: all {number} in {choice.place}"
+        return f"{asked}: all {'' if choice.exact else 'of '}{number} in {choice.place}"
     if len(choice.refs) > 1:
         return f"{asked}: {number} of {len(choice.refs)} queues"
     if choice.about:

@@ -52,7 +52,7 @@ class Duplicate:
 
         session, target = self._session, Target(ref, job.place, (job,), state=job.state)
         fields = verb_resolution.fields(session.layouts[ref.layout], verb)
-        body = job.body or b""
+        body = session.layouts[ref.layout].editable(job)
         lines = [
             questions.line("where", safe(ref.queue), ("  on ", "$muted"), session.url),
             questions.line("copies", formats.elide_middle(safe(job.id), 40), (f"  {job.place}", "$muted")),

@@ -20,8 +20,16 @@ def total(session: Session, target: Target) -> int:
     snapshot = session.snapshot
     page = snapshot.page(target.ref, target.place) if snapshot and target.ref else None
     if target.whole and page:
-        return page.total if page.of is None else page.of
+        return page.in_all
     return len(target.jobs) or len(target.workers)
+
+
+def is_exact(session: Session, target: Target) -> bool:
+    """Whether that number is counted: of a whole place that others share it is an estimate where it is long."""
+    page = session.snapshot.page(target.ref, target.place) if session.snapshot and target.ref else None
+    if not target.whole or page is None or page.of is None or target.ref is None:
+        return True
+    return not session.layouts[target.ref.layout].is_shared(target.place)
 
 
 def parts(session: Session, verb: Verb, target: Target, values: Values) -> list[tuple[str, Ref, Values]]:
@@ -34,7 +42,7 @@ def parts(session: Session, verb: Verb, target: Target, values: Values) -> list[
     system = session.layouts[ref.layout]
     return [
         (name, ref, verb_resolution.completed(system, name, target, form))
-        for name, form in verb_resolution.by_verb(verb, values)
+        for name, form in verb_resolution.by_verb(system, verb, values)
     ]
 
 

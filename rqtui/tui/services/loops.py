@@ -60,6 +60,7 @@ class Loops:
         from rqtui.engine.due_times import Heads
 
         heads = Heads(engine.layouts)
+        engine.on_counted = heads.hear
         for verb, name in LOOPS.items():
             meter = meter_of(engine.client)
             client = connect.connect(self._session.settings.url, client_name=f"rqtui-{name}", meter=meter)

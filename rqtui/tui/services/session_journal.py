@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from textual.content import Content
 
+from rqtui.config.state_folder import state_folder
 from rqtui.engine.ticker import Answered
 from rqtui.model import Queue, Ref
-from rqtui.operations import journal
 from rqtui.operations.journal import Circumstances, Operation
 from rqtui.tui import keys
 from rqtui.tui.host import Host
@@ -57,7 +57,7 @@ class SessionJournal:
     def _folder(self) -> Path:
         """That of a demo goes with its Redis, however the program ends."""
         demo = self._session.demo
-        return Path(demo.folder) if demo and demo.folder else journal.state_folder()
+        return Path(demo.folder) if demo and demo.folder else state_folder()
 
     def coming(self, verb: str, ref: Ref, how: Circumstances) -> None:
         """A change is sent now; what is known of it goes into its note."""

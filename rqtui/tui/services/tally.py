@@ -11,7 +11,6 @@ from rqtui.text import formats
 from rqtui.text.sanitise import safe
 from rqtui.verbs import BY_NAME
 
-FAILED = ("error", "unknown", "not sent")
 _MOVED_ON = ("wrong_place",)  # words that say: it is not where you saw it
 
 
@@ -45,7 +44,7 @@ class Tally:
             self.words[text] += outcome.moved or 1
             if outcome.moved:
                 self._done.add(text)
-            if outcome.word in FAILED:
+            if outcome.is_lost:
                 self.failed += 1
             else:
                 self.ids[outcome.id] = None

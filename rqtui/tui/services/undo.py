@@ -20,7 +20,6 @@ from rqtui.tui import keys
 from rqtui.tui.format import recent
 from rqtui.tui.host import Host
 from rqtui.tui.services.navigation import Navigation
-from rqtui.tui.services.tally import FAILED
 from rqtui.tui.session import Session
 
 SHORT = 500  # jobs: an undo of more shows how far it is
@@ -121,7 +120,7 @@ class Undo:
         answers = Counter(outcome.text for outcome in outcomes)
         queue, layout = operation.queue, operation.layout
         made = journal.note("undo", queue, layout, jobs, answers, error, others=operation.others)
-        is_whole = not error and not any(outcome.word in FAILED for outcome in outcomes)
+        is_whole = not error and not any(outcome.is_lost for outcome in outcomes)
         lacking = [outcome for outcome in outcomes if outcome.word == "no record"]
         if lacking and len(lacking) == len(outcomes):
             journal.without_undo(operation.undo)  # `z` goes on to the one before

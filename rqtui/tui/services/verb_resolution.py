@@ -24,6 +24,7 @@ QUEUE_FIELD = Field("queue", "queue", default="default")
 AT_ONCE = frozenset({"requeue", "release"})
 _FIXED = frozenset(name for verb in VERBS for name, _value in verb.fixed)  # not every script takes them
 PURGE_LIMIT = 1000  # jobs per call: what the script takes at most
+EVERYTHING = 10**12  # jobs, where no script takes them
 FEW = 20  # marked jobs: for more, or for all that match, a dry run comes first
 
 
@@ -40,7 +41,7 @@ def offered(system: Layout, verb: Verb, target: Target) -> bool:
     if verb.hidden and verb.scope != "worker":
         return False
     if verb.scope == "place":
-        return bool(target.place) and system.can(verb.name)
+        return bool(target.place) and system.can(verb.name, target.place)
     return _fits(system, verb, target)
 
 
@@ -114,10 +115,16 @@ def with_drip(system: Layout, verb: Verb, fields: tuple[Field, ...]) -> tuple[Fi
     return fields if not runs or any(each.kind == "rate" for each in fields) else (*fields, *DRIP)
 
 
-def by_verb(verb: Verb, values: Values) -> list[tuple[str, Values]]:
-    """The form's values by the verb they belong to: one form may serve two verbs (due time and priority)."""
+def by_verb(system: Layout, verb: Verb, values: Values) -> list[tuple[str, Values]]:
+    """The form's values by the verb they belong to: one form may serve two verbs (due time and priority).
+
+    A script that takes them all gets them all: where one verb rewrites a job, the other would not find it as it was.
+    """
     script = verb.script or verb.name
-    owners = {each.name: each.verb or script for each in verb.form}
+    taken = {arg.name for arg in (*system.script(script).args, *system.script(script).each)}
+    owners = {
+        each.name: script if each.name in taken and each.verb != HERE else each.verb or script for each in verb.form
+    }
     parts: dict[str, Values] = {}
     for name, value in values.items():
         if owners.get(name) != HERE:
@@ -139,5 +146,6 @@ def completed(system: Layout, name: str, target: Target, form: Values) -> Values
     if name == "enqueue" and any(column.name == "id" and not column.optional for column in script.each):
         form.setdefault("id", ids.new_id())
     if name == "purge":
-        form.update(place=target.place, limit=PURGE_LIMIT)
+        limit = EVERYTHING if system.purges_by_job(target.place) else PURGE_LIMIT
+        form.update(place=target.place, limit=limit)
     return form

@@ -40,14 +40,15 @@ def scan(
 
     def steps(engine: Engine) -> Iterator[Step]:
         errors: dict[str, str] = {}  # most jobs fail alike: each text once
+        is_shared = engine.layouts[ref.layout].is_shared(place)
         offset: int | None = 0
         looked = 0
         while offset is not None:
-            page = engine.page(ref, place, offset, min(CHUNK, budget - looked), body_bytes)
+            page = engine.step(ref, place, offset, min(CHUNK, budget - looked), body_bytes)
             if page.error:
                 raise WrongType(page.error)
-            looked += len(page.jobs)
-            offset = page.next if page.jobs else None
+            looked += page.passed
+            offset = page.next if page.jobs or is_shared else None
             placed = enumerate(page.jobs, page.offset)
             jobs = tuple((at, _kept(job, kept_bytes, errors)) for at, job in placed if accepts(job))
             is_cut = looked >= budget and offset is not None

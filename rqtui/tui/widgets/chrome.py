@@ -364,7 +364,7 @@ def _counts(queue: Queue, has_words: bool) -> Content:
     """`scheduled 3 901   ready 12 431 …`, or `901 ▸ 12 431 ▸ 64 ▸ 1.2M × 9 912`."""
     pieces: list[Content] = []
     for state in State:
-        counts = [count for count in queue.counts if count.state is state]
+        counts = [count for count in queue.counts if count.state is state and count.is_known]
         if not counts:
             continue
         number, exact = sum(c.count for c in counts), all(c.exact for c in counts)

@@ -18,30 +18,39 @@ from rqtui.tui.format.queues import HUES
 from rqtui.tui.widgets.chrome import Sides, hint
 
 
-def lines(queue: Queue, most: int, width: int) -> list[Sides]:
-    """Up to `most` lines, the worst finding first; the last says how many more there are. `ok` where there is none."""
+def lines(queue: Queue, most: int, width: int, now_ms: int = 0) -> list[Sides]:
+    """Up to `most` lines, the worst finding first; the last says how many more there are. `ok` where there is none.
+
+    `now_ms` is the server's clock: what can be mended only until an instant says first how long that is.
+    """
     if not queue.findings:
         hue = f"${HUES[queue.verdict.severity]}"
         return [(Content.assemble(("● ", hue), (safe(queue.verdict.text), "$muted")), Content())]
     shown = queue.findings[:most]
     more = len(queue.findings) - len(shown)
-    return [_line(each, more if each is shown[-1] else 0, width) for each in shown]
+    return [_line(each, more if each is shown[-1] else 0, width, now_ms) for each in shown]
 
 
-def _line(finding: Finding, more: int, width: int) -> Sides:
+def _line(finding: Finding, more: int, width: int, now_ms: int) -> Sides:
     right = Content("   ").join(_helps(finding))
     rest = f" · and {formats.numbered(more, 'finding')} more" if more else ""
     is_said = finding.remedy[:1] in finding.key.split()  # by the key and its label at the right
     behind = finding.detail or ("" if is_said or not finding.key else keys.renamed(finding.remedy))
     about = f"  {safe(behind)}" if behind else ""
     remedy = f": {keys.renamed(finding.remedy)}" if finding.remedy and not finding.key else ""
-    room = max(8, width - right.cell_length - 5 - len(rest))
+    ends = _ends(finding, now_ms)
+    room = max(8, width - right.cell_length - 5 - len(rest) - len(ends))
     text = f"{safe(finding.text)}{remedy}"
     said = formats.fit(text, room).rstrip() if formats.cell_len(text) > room else text
     left = room - formats.cell_len(said)
     about = about if formats.cell_len(about) <= left else ""
     hue = f"${HUES[finding.severity]}"
-    return Content.assemble(("● ", hue), (said, "$strong"), (about, "$muted"), (rest, "$muted")), right
+    return Content.assemble(("● ", hue), (ends, hue), (said, "$strong"), (about, "$muted"), (rest, "$muted")), right
+
+
+def _ends(finding: Finding, now_ms: int) -> str:
+    left = formats.left(finding.until_ms, now_ms)
+    return f"{left}  " if left else ""
 
 
 def _helps(finding: Finding) -> list[Content]:
@@ -57,7 +66,7 @@ def _label(key: str) -> str:
     return next((verb.label for verb in keys.verbs_of(key)), "")
 
 
-def in_frame(findings: Sequence[Finding], room: int) -> list[Piece]:
+def in_frame(findings: Sequence[Finding], room: int, now_ms: int = 0) -> list[Piece]:
     """The worst finding in the words of a frame, the key that helps behind it: `● 12 expired · .`; none: nothing."""
     if not findings:
         return []
@@ -65,9 +74,11 @@ def in_frame(findings: Sequence[Finding], room: int) -> list[Piece]:
     remedy = f": {keys.renamed(worst.remedy)}" if worst.remedy and not worst.key else ""
     key = f" · {keys.renamed(worst.key)}" if worst.key else ""
     more = f" +{len(findings) - 1}" if len(findings) > 1 else ""
-    said = formats.fit(f"{safe(worst.text)}{remedy}", max(8, room - 2 - len(key) - len(more))).rstrip()
+    ends = _ends(worst, now_ms)
+    said = formats.fit(f"{safe(worst.text)}{remedy}", max(8, room - 2 - len(key) - len(more) - len(ends))).rstrip()
     return [
         Piece("● ", HUES[worst.severity]),
+        *([Piece(ends, HUES[worst.severity])] if ends else []),
         Piece(said, "strong"),
         *([Piece(key, "accented")] if key else []),
         *([Piece(more, "muted")] if more else []),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rqtui.scenarios.scenario import Scenario
     from rqtui.verbs import Verb
 
-_TEXT = 60  # cells for what stands beside it, so that it fits on 80
+_TEXT = 58  # cells for what stands beside it, so that it fits on 80 beside a scrollbar
 
 
 def key_groups(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rqtui.engine import filters
 from rqtui.layout.layout import Answers, Ask
 from rqtui.model import Job, Page, PageWish, Place, Ref
+from rqtui.text import hearing
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
 from rqtui.tui.format import columns
@@ -139,7 +140,7 @@ class Pane(Table):
 
     def _marks_in_turn(self) -> tuple[bytes, ...]:
         """Some of the marked jobs that are not loaded; each refresh the next ones."""
-        is_whole = self.page is not None and self.page.next is None and not self.page.offset
+        is_whole = self.page is not None and self.page.next is None and not self.page.offset and not self.has_more
         if self.whole_place or (is_whole and self.found is None):
             return ()
         shown = set(self._found_in_sight()) if self.found is not None else self._paged()
@@ -171,7 +172,7 @@ class Pane(Table):
         self._learn(jobs or page.jobs, now_ms)
         gone = self._gone_rows(leaving or {}, now_ms)
         self._keep(jobs)
-        self.empty = page.error or self._emptiness()
+        self.empty = page.error or self._emptiness(now_ms)
         rows = self._rows(jobs, now_ms)
         shown = _with_leaving(rows, gone, self.rows)
         self.lets_go = True
@@ -185,7 +186,7 @@ class Pane(Table):
         limit = max(self.limit_wanted, max(_FEWEST_ROWS, self.size.height) + 2 * MARGIN)
         jobs = self.found.page(offset, limit)
         self._keep(jobs)
-        self.empty = self._emptiness()
+        self.empty = self._emptiness(now_ms)
         self._learn(jobs, now_ms)
         self.lets_go = False  # what was found stays in its line
         self.update(self._rows(jobs, now_ms, self.found.left), len(self.found.ids), offset)
@@ -218,7 +219,9 @@ class Pane(Table):
         names, choice = self._names(), self._choice
         return {id: columns.row(job, now_ms, self._id_cells, names, choice, leaving[id]) for id, job in known.items()}
 
-    def _emptiness(self) -> str:
+    def _emptiness(self, now_ms: int) -> str:
+        if self.page is not None and self.page.heard is not None and not self.expression:
+            return safe(hearing.emptiness(self.page.heard, now_ms))
         if self.is_queue_gone:
             queue = safe(self.ref.queue)
             back = keys.key("back")
@@ -252,10 +255,17 @@ class Pane(Table):
         return 0
 
     @property
+    def has_more(self) -> bool:
+        """Whether jobs of this queue may stand in a shared place behind those that can be listed."""
+        page, is_apart = self.page, self.place.is_shared and not self.place.is_heard
+        return is_apart and page is not None and page.of is not None
+
+    @property
     def is_too_long(self) -> bool:
         """Whether its filter needs a scan."""
         page = self.page
-        return self.accepts is not None and self.found is None and page is not None and page.total > LIVE
+        is_long = page is not None and (page.total > LIVE or self.has_more)
+        return self.accepts is not None and self.found is None and is_long
 
     def lets_through(self, id: Id, fits: filters.Filter) -> bool:
         """Whether a loaded job fits; what is shown fits the pane's own filter, also where its body is not here."""
@@ -287,7 +297,7 @@ class Pane(Table):
         page = self.page
         if self.found is not None or page is None:
             return True
-        return page.total > len(page.jobs) or any(job.id == id for job in page.jobs)
+        return self.has_more or page.total > len(page.jobs) or any(job.id == id for job in page.jobs)
 
     def chosen(self) -> tuple[Job, ...]:
         """All that fits, when that was chosen; else the marked jobs, or the one under the cursor."""

@@ -15,7 +15,7 @@ from textual.content import Content
 
 from rqtui.engine import history as stats
 from rqtui.engine.history import History
-from rqtui.model import Job, Queue, Rate, State, Worker
+from rqtui.model import Count, Job, Queue, Rate, State, Worker
 from rqtui.reports import errors
 from rqtui.text import elision, formats
 from rqtui.text.body import mask_text
@@ -170,7 +170,7 @@ def _per_second(
 
 def _why(seen: Seen, width: int) -> list[Content]:
     """Its findings with the keys that help."""
-    made = [spread(left, right, width) for left, right in findings.lines(seen.queue, _MOST_WHY, width)]
+    made = [spread(left, right, width) for left, right in findings.lines(seen.queue, _MOST_WHY, width, seen.now_ms)]
     return [Content.styled("why", "b $strong"), *made]
 
 
@@ -206,11 +206,15 @@ def _bars(seen: Seen, width: int) -> list[Content]:
     return [
         Content.assemble(
             (formats.fit(count.place, label), f"$state-{count.state}"),
-            (formats.fit(formats.count(count.count, count.exact, 9), 11, "right") + "  ", "$data"),
+            (formats.fit(_number(count), 11, "right") + "  ", "$data"),
             ("━" * max(1, room * count.count // most) if count.count else "", f"$state-{count.state}"),
         )
         for count in counts
     ]
+
+
+def _number(count: Count) -> str:
+    return formats.count(count.count, count.exact, 9) if count.is_known else formats.UNKNOWN
 
 
 def _workers(seen: Seen, width: int) -> str:

@@ -185,6 +185,13 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
         self.repaint()
         self._want()
 
+    def exchange(self, changed: Iterable[Row]) -> None:
+        """Show these rows as they look now, where they stand; the list is the one of the last `update`."""
+        before = self._held
+        self._window = self._window.exchanged(changed)
+        self._hold(before)
+        self.repaint()
+
     def _is_left_alone(self, rows: Sequence[Row], offset: int) -> bool:
         """Whether nobody chose the row under the cursor, and it left."""
         if not self.lets_go or self._is_touched or self._marks or self._held is None:
@@ -488,7 +495,7 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
         is_gone = place == self._window.ghost or row.is_gone
         mark, mark_style = self._mark(row.id, place, is_gone)
         has_arrived = self.tints_arrivals and not is_gone and row.id in self._window.arrived
-        return Line(width, row, "", False, cursor, mark, mark_style, is_gone, has_arrived, self.dimmed)
+        return Line(width, row.whole, "", False, cursor, mark, mark_style, is_gone, has_arrived, self.dimmed)
 
     def _shows_cursor(self, place: int) -> bool:
         return place == self._place and (self._is_touched or self.has_focus)

@@ -2,7 +2,7 @@
 --
 -- moves    scheduled deferred queued ready intermediate finished failed canceled ->
 -- KEYS     scheduled  list  ids
---          deferred  list  ids
+--          deferred  list  ids of all queues
 --          queued  list  ids
 --          ready  list  ids
 --          intermediate  list  ids

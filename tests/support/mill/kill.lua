@@ -2,7 +2,7 @@
 --
 -- moves    scheduled deferred queued -> canceled
 -- KEYS     scheduled  list  ids
---          deferred  list  ids
+--          deferred  list  ids of all queues
 --          queued  list  ids
 --          canceled  list  ids
 -- ARGV     each (id bytes)

@@ -2,7 +2,7 @@
 --
 -- moves    scheduled deferred -> queued
 -- KEYS     scheduled  list  ids
---          deferred  list  ids
+--          deferred  list  ids of all queues
 --          queued  list  ids
 -- ARGV     each (id bytes)
 -- returns each  moved  done

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import conformance
 import pytest
 from native_subject import NATIVE
 from redis import Redis
+
+from rqtui.testing import conformance
 
 
 @pytest.mark.parametrize("script", NATIVE.scripts)

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import pytest
 from families import in_one
-from keyspace import dump
 from native_jobs import NATIVE_KEYS, NOW, SCRIPTS, ask, key, plant_job
 from native_subject import NATIVE, USES
 from redis import Redis
 from redis.exceptions import ResponseError
-from subject import Scene
 
 from rqtui.errors import Refused, WrongType
+from rqtui.testing.keyspace import dump
+from rqtui.testing.subject import Scene
 
 NO_NUMBERS = ("nan", "inf", "-inf", "1e400", "1.5", "0x10", "abc", " 1", "1 ", "-9" * 9, "9" * 20, "\0")
 CHANGING = [
@@ -36,6 +36,10 @@ def test_an_argument_that_is_no_number_is_refused(name: str, source: str, client
     scene = Scene.build(NATIVE, client, name, source)
     script = scene.script
     good = scene.world.call(script, scene.request).argv
+    if script.cuts_rows:  # as wide as a row can be
+        at = [arg.name for arg in script.args].index("columns")
+        missing = len(script.args) + len(script.each) - len(good)
+        good = [*good[:at], len(script.each), *good[at + 1 :], *[""] * missing]
     before = dump(client)
     integers = [at for at, arg in enumerate([*script.args, *script.each]) if arg.type == "int"]
     for at in integers:
@@ -170,6 +174,43 @@ def test_a_queue_of_a_later_schema_is_left_alone(any_client: Redis) -> None:
         with pytest.raises(Refused, match="schema version 2"):
             scene.run()
         assert dump(any_client) == before, name
+
+
+def test_rows_that_are_cut_are_rows_whose_last_columns_are_empty(client: Redis) -> None:
+    """The same jobs, sent with as few columns as they fill, with one more, and with all: the same answers and keys."""
+    columns = [column.name for column in SCRIPTS["enqueue"].each]
+    filled = {
+        "id": b"a", "body": b"{}", "name": "n", "delay_ms": 5, "due_ms": NOW + 9, "priority": 7, "ttr_ms": 8,
+        "max_attempts": 9, "backoff_ms": 10, "backoff_cap_ms": 11, "keep_ms": 12,
+    }  # fmt: skip
+    for last in columns:
+        for body in (b"{}", b"x" * 5000):
+            row = ["a", body, *(str(filled[name]) if name == last else "" for name in columns[2:])]
+            rows = [row, ["b", *row[1:]], row]
+            least = max(2, columns.index(last) + 1)
+            ends = []
+            for width in (least, min(least + 1, len(columns)), len(columns), ""):
+                client.flushall()
+                sent = [value for each in rows for value in each[: width or len(columns)]]
+                ends.append((raw(client, "enqueue", NOW, width, *sent), dump(client)))
+            assert all(end == ends[0] for end in ends), last
+            assert ends[0][0] == [b"moved", b"moved", b"exists"]
+    for width in ("1", "12", "-2", "2.5", "x"):
+        with pytest.raises(ResponseError, match="columns is a whole number from 2 to 11; nothing was changed"):
+            raw(client, "enqueue", NOW, width, "c", "{}")
+
+
+@in_one("name", [pytest.param(name, id=name) for name in ("enqueue", "reserve", "ack")])
+def test_a_stream_of_another_program_stops_a_call_that_would_write_there(name: str, client: Redis) -> None:
+    for stream, watch in (("events", "on"), ("minutes", "")):
+        scene = Scene.build(NATIVE, client, name, (USES[name].sources or SCRIPTS[name].sources or ("",))[0])
+        client.hset(key("meta"), mapping={"events": watch, "minute": NOW if watch else 0})
+        client.delete(key(stream))
+        client.set(key(stream), "another program's")
+        before = dump(client)
+        with pytest.raises(WrongType, match=f"{stream} holds a string, not a stream"):
+            scene.run()
+        assert dump(client) == before
 
 
 def test_a_key_of_another_program_is_named(client: Redis) -> None:

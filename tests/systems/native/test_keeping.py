@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from families import in_one
-from keyspace import dump
 from native_jobs import (
     HOUR,
     NOW,
@@ -24,6 +23,8 @@ from native_jobs import (
     words,
 )
 from redis import Redis
+
+from rqtui.testing.keyspace import dump
 
 
 def test_an_enqueue_sent_again_changes_nothing_in_whatever_place_the_job_is(any_client: Redis) -> None:

@@ -6,7 +6,8 @@ from families import in_one
 from native_jobs import HOUR, LEASE, NOW, SCRIPTS, ask, key, line, meta, plant_job, put
 from native_subject import NATIVE, USES
 from redis import Redis
-from subject import Scene
+
+from rqtui.testing.subject import Scene
 
 MINUTE = 60_000
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-from keyspace import dump
 from native_jobs import (
     HOUR,
     LEASE,
@@ -28,6 +27,7 @@ from native_jobs import (
 from redis import Redis
 
 from rqtui.errors import Refused
+from rqtui.testing.keyspace import dump
 
 
 def test_a_cancelled_job_is_told_at_extend_and_is_not_tried_again(any_client: Redis) -> None:

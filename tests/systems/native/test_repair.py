@@ -7,10 +7,11 @@ from collections.abc import Callable
 
 import pytest
 from families import in_one
-from keyspace import dump
 from native_jobs import HOUR, NOW, PLACES, ask, facts, history, key, line, members, places_of, plant_job, words
 from native_subject import plant
 from redis import Redis
+
+from rqtui.testing.keyspace import dump
 
 Damage = Callable[[Redis], object]
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 
 from families import in_one
-from keyspace import dump
 from native_jobs import (
     HOUR,
     LEASE,
@@ -31,6 +30,8 @@ from native_jobs import (
     words,
 )
 from redis import Redis
+
+from rqtui.testing.keyspace import dump
 
 # --- one owner ------------------------------------------------------------------------------------------------------
 

@@ -138,7 +138,7 @@ async def test_of_many_queues_the_busiest_are_followed_and_the_view_says_so(
     busy = Seeded(client, "q-99")
     busy.put(*(f"job-{number}" for number in range(30)))
     async with screen(url, size=WIDE) as it:
-        await it.until_shown("q-00", "30")
+        await it.until_shown("q-00", "53 queues")
         await it.press("e", "quotation_mark", key)
         await it.until_shown(words)
         view = it.app.navigation.view

@@ -8,6 +8,7 @@ from redis import Redis
 from screens import NARROW, WIDE, Screen, Seeded, on_screen, screen, text_of
 from textual.events import AppBlur, AppFocus
 
+from rqtui.client.queue import Queue as Client
 from rqtui.config.settings import Settings
 from rqtui.errors import UsageError
 from rqtui.model import Count, Finding, Queue, Rate, Ref, Snapshot, State, Verdict
@@ -16,8 +17,9 @@ from rqtui.text.pieces import pieces_of
 from rqtui.tui.app import Cockpit
 from rqtui.tui.format import groups, queues
 from rqtui.tui.format.groups import Group
-from rqtui.tui.format.rows import Row
+from rqtui.tui.format.rows import Later, Row
 from rqtui.tui.screens.overview import Overview
+from rqtui.tui.widgets.table import Table
 
 pytestmark = pytest.mark.newest_textual
 
@@ -321,3 +323,32 @@ async def test_a_thousand_queues_are_one_round_trip_and_all_get_counted(url: str
         await it.press("G")
         await it.until_shown("q0999")
         await it.until(lambda: "not counted" not in text_of(it.app), "those in sight are counted")
+
+
+@on_screen
+async def test_among_many_queues_one_that_was_counted_moves_and_rows_out_of_sight_tell_what_is_known_then(
+    url: str, client: Redis
+) -> None:
+    names = [f"q{number:03}" for number in range(300)]
+    for name in names:
+        Client(name, client).put("x")
+    async with screen(url) as it:
+        await it.until_shown("300 queues")
+        overview = it.app.navigation.view
+        assert isinstance(overview, Overview)
+        table = overview.query_one("#queues", Table)
+        await it.until(lambda: len(picture(it).queues) <= 140, "a picture of those in sight and some others")
+        ids = [str(row.id) for row in table.rows]
+        assert ids == [f"native:{name}" for name in names]
+        seen = table.in_sight[1]
+        out_of_sight = [row.cells for row in table.rows[seen + 1 :]]
+        assert all(isinstance(cells, Later) for cells in out_of_sight), "nobody has looked at them"
+        Client("q250", client).pause()
+        await it.until(lambda: str(table.rows[0].id) == "native:q250", "what is paused stands first")
+        assert [str(row.id) for row in table.rows[1:]] == [id for id in ids if id != "native:q250"]
+        Client("q299", client).put_many(["x"] * 41)
+        await it.until(lambda: overview._known[Ref("native", "q299")].count("ready") == 42, "it is counted in its turn")
+        await it.press("G")
+        await it.until(lambda: any("q299" in line and "42" in line for line in text_of(it.app).splitlines()), "42")
+        Client("q250", client).resume()
+        await it.until(lambda: [str(row.id) for row in table.rows] == ids, "all are where they were")

@@ -44,6 +44,6 @@ def test_it_looks_as_it_did(planted: str, name: str) -> None:
 
 
 def test_another_system_looks_as_it_did(client: Redis, url: str) -> None:
-    of_two = ("asynq:queues", "asynq:{default}:pending", "asynq:{default}:t:1", "bull:mail:meta", "bull:mail:wait")
+    of_two = ("asynq:queues", "asynq:{default}:pending", "asynq:{default}:t:1", "bq:mail:id", "bq:mail:jobs")
     client.mset(dict.fromkeys(of_two, "x"))
     asyncio.run(sizes_as_kept(url, "overview-unspoken", SIZES, ()))

@@ -69,7 +69,7 @@ async def test_where_nobody_keeps_schedules_a_sentence_says_which_systems_would(
     async with screen(url, WIDE, layouts=("native",)) as it:
         assert "& schedules" not in it.text(), "no door to an empty room"
         await it.press("ampersand")
-        await it.until_shown("no system in this Redis keeps schedules there; of mill", "& schedules")
+        await it.until_shown("no system in this Redis keeps schedules there; of bullmq, mill", "& schedules")
         await it.press("escape")
         await it.until_shown("mail")
 

@@ -442,6 +442,7 @@ async def test_bodies_and_errors_that_a_filter_cut_are_whole_in_a_copy_and_after
         await it.until_shown("y delete   Enter, Esc no")
         await it.press("y")
         await it.until(lambda: not client.hexists("rqtui:{mail}:jobs", "one"), "the deletion")
+        await it.until_told("deleted")
         await it.press("z")
         await it.until(lambda: client.hexists("rqtui:{mail}:jobs", "one"), "the undo")
         assert (client.hget("rqtui:{mail}:errors", "one"), client.hget("rqtui:{mail}:bodies", "one")) == before

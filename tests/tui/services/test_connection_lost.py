@@ -83,7 +83,7 @@ async def test_d_opens_a_demo_on_a_redis_of_its_own(nowhere: str, client: Redis)
     async with screen(nowhere) as it:
         await it.until_shown("No answer")
         await it.press("d")
-        await it.until_shown("readytasklist", "worker +")
+        await it.until_shown("readytasklist", "d try")
         assert it.app.demo is not None
         await it.press("d")
         await it.until_shown("try", "watch")

@@ -29,6 +29,7 @@ PRIVATE = re.compile(r"_[A-Za-z]\w*")
 OF_OTHERS = {
     "_replace": "the way of a NamedTuple that its documentation names",
     "_sock": "of redis-py, in cli/signals.py",
+    "_writer": "of redis-py, in aio/pool.py",
     "_sanitize_help_text": "of typer, in cli/main.py",
 }
 

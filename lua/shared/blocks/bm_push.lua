@@ -1,0 +1,14 @@
+-- bullmq: how a job becomes ready; its marker goes with it.
+-- needs    a door; wake
+-- gives    push
+local function push(to, id, rank, at_front)
+  if rank > 0 then
+    local count = at_front and 0 or redis.call('INCR', to.keys.pc) % 4294967296
+    redis.call('ZADD', to.keys.prioritized, string.format('%.0f', rank * 4294967296 + count), id)
+  elseif at_front then
+    redis.call('RPUSH', to.list, id)
+  else
+    redis.call('LPUSH', to.list, id)
+  end
+  wake(to)
+end

@@ -1,0 +1,7 @@
+-- rq: a read of a key that another program may have taken: its answer, or nil where the key is of another type.
+-- gives    read
+local function read(...)
+  local told = redis.pcall(...)
+  if type(told) ~= 'table' or not told.err then return told or nil end
+  return not string.find(told.err, 'WRONGTYPE', 1, true) and redis.call(...) or nil
+end

@@ -1,0 +1,59 @@
+-- Enqueue new jobs, now or later.
+--
+-- The bytes are pushed as they are: they hold the jid, the queue, and when the job was enqueued, if that is now. A job that shall
+-- run later waits for the poller that every Sidekiq process has.
+--
+-- moves    -> queue | schedule
+-- writes   queues
+-- KEYS     queue     list  jobs, the next one last
+--          schedule  zset  jobs by due (s)
+--          queues    set   names of all queues
+-- ARGV     queue     str   its name
+--          now_ms?   int   a test's clock; the server's when empty
+--          each      (id? bytes, body bytes, delay_ms? int, due_ms? int)
+-- returns each  moved  enqueued
+local queue, schedule, queues = KEYS[1], KEYS[2], KEYS[3]
+local scalars, columns = 2, 4
+redis.call('LLEN', queue)
+redis.call('ZCARD', schedule)
+redis.call('SCARD', queues)
+-- block: sidekiq_batch, sidekiq_now
+local rows = (#ARGV - scalars) / columns
+if rows < 1 or rows > 1000 or rows ~= math.floor(rows) then
+  return redis.error_reply('ERR it takes 1 to 1000 rows, each with all of its columns; nothing was changed')
+end
+if ARGV[1] == '' or string.sub(queue, -#ARGV[1] - 6) ~= 'queue:' .. ARGV[1] then
+  return redis.error_reply('ERR the list of a queue is queue:NAME, and the first argument is the name; nothing was changed')
+end
+if #ARGV[2] > 13 or string.find(ARGV[2], '%D') then
+  return redis.error_reply('ERR now_ms is a whole number; nothing was changed')
+end
+local clock = redis.call('TIME')
+local now_ms = tonumber(ARGV[2]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
+-- end
+local jobs = {}
+for at = 3, #ARGV, columns do
+  local id, body, of = ARGV[at], ARGV[at + 1], 'ERR job ' .. (at + 1) / columns .. ' of the batch: '
+  if body == '' or not string.find(body, id, 1, true) then
+    return redis.error_reply(of .. 'its body does not hold its id, the jid; nothing was changed')
+  end
+  for column = at + 2, at + 3 do
+    if #ARGV[column] > 13 or string.find(ARGV[column], '%D') then
+      return redis.error_reply(of .. 'delay_ms and due_ms are whole numbers from 0 on; nothing was changed')
+    end
+  end
+  local delay_ms = tonumber(ARGV[at + 2])
+  jobs[#jobs + 1] = {body, delay_ms and now_ms + delay_ms or tonumber(ARGV[at + 3]) or now_ms}
+end
+
+local words = {}
+redis.call('SADD', queues, ARGV[1])
+for i, job in ipairs(jobs) do
+  words[i] = 'moved'
+  if job[2] > now_ms then
+    redis.call('ZADD', schedule, string.format('%.3f', job[2] / 1000), job[1])
+  else
+    redis.call('LPUSH', queue, job[1])
+  end
+end
+return words

@@ -1,0 +1,22 @@
+-- Purge the queue in chunks, those that would run next first.
+--
+-- The places that all queues share are purged job by job: what others have there stays.
+--
+-- moves    queue ->
+-- KEYS     queue  list  jobs, the next one last
+-- ARGV     queue  str   its name
+--          place  str   queue
+--          limit  int   how many jobs in this call, 1 to 1000
+-- returns  moved  (moved int, left int)  purged
+--          empty  nothing is there
+local queue, place, limit = KEYS[1], ARGV[2], tonumber(ARGV[3])
+if #ARGV < 3 or not string.find(ARGV[3], '^%d+$') or limit < 1 or limit > 1000 or place ~= 'queue'
+  or string.sub(queue, -#ARGV[1] - 6) ~= 'queue:' .. ARGV[1] then
+  return redis.error_reply('ERR the place is queue, limit is 1 to 1000; nothing was changed')
+end
+local length = redis.call('LLEN', queue)
+if length == 0 then return {'empty'} end
+
+redis.call('LTRIM', queue, 0, -limit - 1)
+local left = redis.call('LLEN', queue)
+return {'moved', length - left, left}

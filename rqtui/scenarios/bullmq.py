@@ -1,0 +1,267 @@
+"""`bullmq`: a label printer that is away, a killed worker, and what an upgrade from BullMQ 5 left behind.
+
+Since the printer answers nobody every label fails three times, and lands in `failed`; parcels, which wait for their
+labels, wait for ever; web-9 was killed with −9, and what it ran stands in `active` without a lock, for a minute; of a
+pause by BullMQ 5 two dozen jobs stand in `paused`, where no worker of BullMQ 6 looks. Somebody still runs a script
+with BullMQ 5, too: a key of the strip pauses and resumes by it. The fix is another; the rest is rqtui's to mend.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from rqtui.scenarios.actors import Actor, Turn
+from rqtui.scenarios.originals import bullmq as original
+from rqtui.scenarios.pace import IDLE_S
+from rqtui.scenarios.scenario import CONTROLS, FIX, Control, beside_places
+from rqtui.scenarios.shop import NAMES, ShopStage
+from rqtui.scenarios.stage import Errand, ForeignScenario, places_of
+
+QUEUE = "shop"
+LOCK_MS = 8_000  # an option of its workers: nothing here runs as long
+_KILLED = "web-9"
+_KILLED_MS = 48_000  # ago
+_HELD, _STORM, _OLD, _LEFT, _WAITING, _AHEAD, _PARCELS = 3, 140, 24, 24, 30, 24, 5
+_STORM_MS = 8 * 60_000  # ago: the first of the labels that failed
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why a job of that name fails, in which share of its runs."""
+
+    job: str
+    share: float
+    kind: str
+    message: str
+    place: str
+
+    def error(self) -> original.JobError:
+        """As Node throws it."""
+        return original.JobError(self.kind, self.message, self.place, "async Worker.processJob (worker.js:606:28)")
+
+
+STORM = Cause(
+    "printLabel",
+    1.0,
+    "Error",
+    "connect ECONNREFUSED 10.0.3.7:9100",
+    "async print (/srv/shop/src/labels.js:41:11)",
+)
+OLD = Cause(
+    "renderInvoice",
+    0.04,
+    "TypeError",
+    "Cannot read properties of undefined (reading 'vatId')",
+    "rate (/srv/shop/src/invoices.js:88:30)",
+)
+CAUSES = (STORM, OLD)
+_BY_JOB = {cause.job: cause for cause in CAUSES}
+
+
+class Shop(ShopStage):
+    """A shop's jobs, and four workers of one job at a time."""
+
+    overslept_s = LOCK_MS / 1000 + 4
+
+    reminds = ("remind", 0.12, 90_000)
+    on_fix = ("the printer answers: labels fail no more", "the printer is away again")
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._is_paused = False
+        self.presses = {**self.presses, "old": self._toggle_pause}
+
+    def plan(self) -> Iterator[Errand]:
+        """What web-9 held, what has failed, what 5 left, what waits and is due; then three jobs a second."""
+        rng = Random(f"bullmq:{self.seed}")
+        for _ in range(_HELD):
+            yield self.errand(rng, 0, -_KILLED_MS, "held", "resizeImage")
+        for _ in range(_STORM):
+            yield self.errand(rng, 0, -rng.randrange(10_000, _STORM_MS), "failed", STORM.job)
+        for _ in range(_OLD):
+            yield self.errand(rng, 0, -rng.randrange(600_000, 9_000_000), "failed", OLD.job)
+        for _ in range(_LEFT):
+            yield self.errand(rng, 0, -rng.randrange(3_600_000, 4_000_000), "left", "sendMail")
+        for number in range(_PARCELS):
+            order, ago_ms = 61_000 + 7 * number, -rng.randrange(30_000, _STORM_MS)
+            parcel = f"parcel-{order}"
+            yield Errand(0, parcel.encode(), _body("shipParcel", order=order), ago_ms, "parcel")
+            yield Errand(0, f"label-{order}".encode(), _body(STORM.job, order=order, parent=parcel), ago_ms, "failed")
+        for _ in range(_WAITING):
+            yield self.errand(rng, 0)
+        for _ in range(_AHEAD):
+            yield self.errand(rng, 0, rng.randrange(5_000, 150_000), "put", "remind")
+        yield from self.arrivals(rng)
+
+    def errand(self, rng: Random, at_ms: int, delay_ms: int = 0, verb: str = "put", job: str = "") -> Errand:
+        """A call of the shop."""
+        order, name = rng.randrange(40_000, 60_000), rng.choice(NAMES)
+        calls: dict[str, dict[str, object]] = {
+            "confirmOrder": {"order": order},
+            "charge": {"order": order, "cents": rng.randrange(500, 90_000)},
+            "printLabel": {"order": order, "to": name},
+            "renderInvoice": {"order": order, "as": "pdf"},
+            "resizeImage": {"url": f"s3://photos/{rng.getrandbits(48):012x}.jpg", "width": rng.choice((96, 640, 1600))},
+            "sendMail": {"to": f"{name}@example.org", "order": order},
+            "remind": {"to": f"{name}@example.org", "order": order},
+        }
+        usual = ("confirmOrder", "confirmOrder", "charge", "printLabel", "renderInvoice", "resizeImage", "sendMail")
+        chosen = job or rng.choice(usual)
+        return Errand(at_ms, f"job-{rng.getrandbits(48):012x}".encode(), _body(chosen, **calls[chosen]), delay_ms, verb)
+
+    def run_errand(self, client: Any, errand: Errand) -> None:
+        """The producer's `Queue.add`; and how things came to stand as they do at the beginning."""
+        if errand.verb in ("pause", "resume"):
+            self._run_by_5(original.Queue(client, self.queue), errand.verb)
+            return
+        at_s = time.time() + min(0, errand.delay_ms) / 1000
+        queue, id = original.Queue(client, self.queue, lambda: at_s), errand.job.decode()
+        name, data = json.loads(errand.body)
+        opts = {"attempts": 3, "backoff": {"type": "fixed", "delay": 20_000}, "jobId": id}
+        if name == "charge":
+            opts["priority"] = 2
+        if errand.verb == "put":
+            if not client.exists(f"{queue.p}meta"):
+                queue.connect()
+            queue.add(id, name, data, opts, errand.delay_ms)
+        else:
+            queue.connect()
+            self._past(client, queue, errand, queue.fields(name, data, opts))
+        self.ledger.put[errand.job] = 1
+
+    def _run_by_5(self, queue: original.Queue, verb: str) -> None:
+        """A script with BullMQ 5; what it takes out of every place is noted."""
+        for job in queue.pause_as_5(verb == "pause"):
+            self.ledger.note(self.ledger.fell, job)
+        queue.connect()  # the producers do every now and then
+
+    def _past(self, client: Any, queue: original.Queue, errand: Errand, fields: dict[str, Any]) -> None:
+        id, name, at_ms, p = errand.job.decode(), fields["name"], queue.now_ms(), queue.p
+        parent = json.loads(fields["data"]).get("parent")
+        pipe = client.pipeline(transaction=True)
+        if errand.verb == "held":
+            fields |= {"processedOn": at_ms, "ats": 1, "pb": _KILLED}
+            pipe.lpush(f"{p}active", id)
+        elif errand.verb == "left":
+            pipe.lpush(f"{p}paused", id)
+        elif errand.verb == "parcel":
+            pipe.zadd(f"{p}waiting-children", {id: at_ms})
+        else:
+            error = _BY_JOB[name].error()
+            worker = f"web-{1 + int(4 * self.roll(errand.job))}"
+            times = {"timestamp": at_ms - 41_000, "processedOn": at_ms - 300, "finishedOn": at_ms}
+            fields |= {"atm": 3, "ats": 3, "pb": worker, **times}
+            fields |= {"failedReason": str(error), "stacktrace": original.encoded([error.trace] * 3)}
+            pipe.zadd(f"{p}failed", {id: at_ms})
+        if parent:
+            link = {"id": parent, "queueKey": p[:-1]}
+            fields |= {"parentKey": f"{p}{parent}", "parent": original.encoded(link)}
+            pipe.sadd(f"{p}{parent}:dependencies", f"{p}{id}")
+        pipe.hset(f"{p}{id}", mapping=fields)
+        pipe.execute()
+
+    def name(self, number: int) -> str:
+        """What a worker is called there."""
+        return f"web-{number if number < 9 else number + 1}"
+
+    def worker(self, actor: Actor) -> Turn:
+        """Tells its name, then takes, runs and records."""
+        is_there = False
+
+        def run(id: str, name: str, _data: object) -> object:
+            job = id.encode()
+            attempt = self.attempt(job)
+            actor.work(job, 0.3 + 1.4 * self.roll(job))
+            cause = _BY_JOB.get(name)
+            if cause and not self.is_fixed and self.roll(job, f"fails {attempt}") < cause.share:
+                raise cause.error()
+            return {"ok": True}
+
+        worker = original.Worker(actor.client, self.queue, actor.name, run, actor.pause, lock_ms=LOCK_MS)
+
+        def turn() -> float:
+            nonlocal is_there
+            if not is_there:
+                worker.connect()
+                is_there = True
+            word = worker.step()
+            if word == "completed":
+                self.ledger.finish(actor.holds)
+            elif word in ("retried", "failed"):
+                self.ledger.say("rejected")
+            elif word == "late":
+                self.ledger.say("late")
+            return IDLE_S / 2 if word == "idle" else 0.0
+
+        return turn
+
+    def supporters(self) -> Mapping[str, Callable[[Actor], Turn]]:
+        """The workers' look for stalled jobs, twice a minute."""
+        return {"stalled": self._stalled}
+
+    def _stalled(self, actor: Actor) -> Turn:
+        queue = original.Queue(actor.client, self.queue)
+
+        def turn() -> float:
+            queue.look_for_stalled()
+            return 1.0
+
+        return turn
+
+    def _toggle_pause(self) -> str:
+        self._is_paused = not self._is_paused
+        self.send(Errand(0, b"", verb="pause" if self._is_paused else "resume"))
+        if self._is_paused:
+            return "a script with BullMQ 5 pauses: wait became paused, and what is added now stands in wait"
+        return "a script with BullMQ 5 resumes: paused becomes wait, and what stood in wait is in no place"
+
+    def standing(self, client: Any) -> Mapping[bytes, Sequence[str]]:
+        """The lists and the sorted sets."""
+        p = original.before(self.queue)
+        lists = {place: client.lrange(f"{p}{place}", 0, -1) for place in ("wait", "paused", "active")}
+        sets = {
+            place.replace("-", "_"): client.zrange(f"{p}{place}", 0, -1)
+            for place in ("delayed", "waiting-children", "prioritized", "completed", "failed")
+        }
+        return places_of(**lists, **sets)
+
+
+def _body(name: str, **data: object) -> bytes:
+    return json.dumps([name, data]).encode()
+
+
+OLD_SCRIPT = Control("0", "old", "pause by 5", "a script with BullMQ 5 pauses; once more, and it resumes: see wait")
+
+BULLMQ = ForeignScenario(
+    name="bullmq",
+    summary="labels fail and parcels wait for them, a worker killed, jobs that an upgrade from 5 left in paused",
+    layout="bullmq",
+    queue=QUEUE,
+    stage=Shop,
+    controls=beside_places(  # those of this scenario first: a narrow strip has no room for all
+        (OLD_SCRIPT, FIX, *(control for control in CONTROLS if control.name != "poison"))
+    ),
+    loops=False,
+    acts=((0.25, "kill"), (0.35, "stall"), (0.5, "add"), (0.5, "burst"), (0.7, "fix")),
+    tries=(
+        (".", "web-9 was killed: what it held has no lock; . queues it again, where BullMQ takes a minute"),
+        ("e", "the errors by cause: one is a storm, the printer answers nobody"),
+        ("_ e R", "the printer answers: requeue what failed of that cause; parcels go on with their labels"),
+        ("2", "parcels that wait for a label that failed: enter shows it, as a link"),
+        (
+            "5 P P",
+            "jobs of BullMQ 5 stand in paused, where nobody looks; a pause and a resume by rqtui bring them back",
+        ),
+        ("0 P", "a script with BullMQ 5 pauses: a resume by rqtui keeps what is added meanwhile, 0 again loses it"),
+    ),
+    watch=(
+        "failed, with the labels, which empties after the fix",
+        "active: jobs without a lock",
+        "paused and wait, where two versions meet",
+    ),
+)

@@ -1,0 +1,314 @@
+"""`celery`: a card gateway that times out, a worker killed with exports in hands, reminders that will run twice.
+
+Charges fail, are tried again, and are gone then: Celery keeps a result and no job. web-9 was killed with −9, and
+its three exports stand in `unacked` until the visibility timeout (a minute here, an hour where nobody sets it) is over
+and somebody sweeps. Reminders have an ETA beyond that minute: at the sweep they go out again while a worker holds them,
+and run twice. Last in the queue stands a text that is no JSON: the worker that takes it exits. Somebody killed an
+`inspect`, and what workers answered to it stands in a list for ever.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+from uuid import UUID
+
+from rqtui.scenarios.actors import Actor, Killed, Turn
+from rqtui.scenarios.originals import celery as original
+from rqtui.scenarios.pace import IDLE_S, TURN_S
+from rqtui.scenarios.scenario import CONTROLS, FIX, Control, beside_places
+from rqtui.scenarios.shop import NAMES, ShopStage
+from rqtui.scenarios.stage import Errand, ForeignScenario, places_of
+
+QUEUE = "shop"
+VISIBILITY_S, FLOWER_S = 60, 5  # of the workers, and of a Flower that somebody set up otherwise
+LATE = "shop.export"  # the only task that acks late; the others are acked when they begin, as Celery has it
+_KILLED = "web-9"
+_KILLED_MS = 45_000  # ago: what it held is late a quarter of a minute after the scenario began
+_HELD, _WAITING, _AGAIN, _LOW, _REMINDERS, _REPLIES = 3, 48, 14, 12, 18, 9
+RETRIES = 1
+_RETRY_S = 6.0
+_LOWEST = 9
+_RAW = b"rebuild-sitemap --now"
+_TRACE = """Traceback (most recent call last):
+  File "/srv/venv/lib/python3.12/site-packages/celery/app/trace.py", line 585, in trace_task
+    R = retval = fun(*args, **kwargs)
+                 ^^^^^^^^^^^^^^^^^^^^
+  File "/srv/shop/shop.py", line {line}, in {function}
+    {code}
+{kind}: {message}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why a task of that name fails, in which share of its runs, and whether it is tried again."""
+
+    task: str
+    share: float
+    kind: str
+    message: str
+    line: int
+    code: str
+    is_retried: bool = False
+
+    def error(self, retries: int) -> original.TaskError:
+        """As Python raises it."""
+        function = self.task.rpartition(".")[2]
+        trace = _TRACE.format(line=self.line, function=function, code=self.code, kind=self.kind, message=self.message)
+        is_again = self.is_retried and retries < RETRIES
+        return original.TaskError(self.kind, self.message, trace, _RETRY_S if is_again else None)
+
+
+STORM = Cause(
+    "shop.charge",
+    1.0,
+    "TimeoutError",
+    "cards.example.org did not answer in 5 s",
+    41,
+    "gateway.charge(order, cents)",
+    is_retried=True,
+)
+OLD = Cause("shop.invoice", 0.06, "KeyError", "'vat_id'", 88, 'rate = RATES[customer["vat_id"][:2]]')
+CAUSES = (STORM, OLD)
+_BY_TASK = {cause.task: cause for cause in CAUSES}
+
+
+class Shop(ShopStage):
+    """A shop's tasks, of which exports ack late, and four workers of one task at a time."""
+
+    reminds = ("shop.remind", 0.08, 240_000)
+    on_fix = ("the gateway answers: nothing fails from now on", "the gateway is away again")
+    every_ms = 400
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._workers: list[tuple[Actor, original.Worker]] = []
+        self._raws = 0
+        self.presses = {**self.presses, "raw": self._send_raw, "flower": self._send_flower}
+
+    def plan(self) -> Iterator[Errand]:
+        """What web-9 held, what nobody read, what waits; then five tasks in two seconds."""
+        rng = Random(f"celery:{self.seed}")
+        yield Errand(0, b"", verb="replies")
+        for _ in range(_HELD):
+            yield self.errand(rng, 0, -_KILLED_MS, "held", LATE)
+        for _ in range(_LOW):
+            yield self.errand(rng, 0, job="shop.stock")
+        yield Errand(0, _RAW, verb="raw")
+        for _ in range(_REMINDERS):
+            yield self.errand(rng, 0, rng.randrange(150_000, 280_000), job="shop.remind")
+        for _ in range(_AGAIN):
+            yield self.errand(rng, 0, verb="again", job=STORM.task)
+        for _ in range(_WAITING):
+            yield self.errand(rng, 0)
+        yield from self.arrivals(rng)
+
+    def errand(self, rng: Random, at_ms: int, delay_ms: int = 0, verb: str = "put", job: str = "") -> Errand:
+        """A call of the shop."""
+        order, name = rng.randrange(40_000, 60_000), rng.choice(NAMES)
+        calls: dict[str, tuple[list[object], dict[str, object]]] = {
+            "shop.confirm": ([order], {}),
+            "shop.charge": ([order], {"cents": rng.randrange(500, 90_000)}),
+            "shop.invoice": ([order], {"format": "pdf"}),
+            "shop.resize": ([f"s3://photos/{rng.getrandbits(48):012x}.jpg", rng.choice((96, 640, 1600))], {}),
+            "shop.remind": ([f"{name}@example.org"], {"order": order}),
+            "shop.stock": ([f"warehouse-{rng.randrange(1, 9)}"], {}),
+            LATE: ([f"2026-{rng.randrange(1, 13):02}"], {"rows": rng.randrange(10_000, 400_000)}),
+        }
+        usual = ("confirm", "confirm", "charge", "invoice", "resize", "resize")
+        picked = "export" if rng.random() < 0.03 else rng.choice(usual)
+        chosen = job or f"shop.{picked}"
+        args, kwargs = calls[chosen]
+        priority = _LOWEST if chosen == "shop.stock" else 0
+        id = str(UUID(int=rng.getrandbits(128), version=4)).encode()
+        return Errand(at_ms, id, json.dumps([chosen, args, kwargs, priority]).encode(), delay_ms, verb)
+
+    def run_errand(self, client: Any, errand: Errand) -> None:
+        """The producer's `apply_async`; what others do; and how things came to stand as they do at the beginning."""
+        if errand.verb == "replies":
+            mailbox = str(UUID(int=Random(f"celery-replies:{self.seed}").getrandbits(128), version=4))
+            hosts = (f"celery@web-{number}" for number in range(1, _REPLIES + 1))
+            original.leave_replies(client, mailbox, hosts, time.time() - 86_400)
+            return
+        if errand.verb == "flower":
+            original.sweep(client, FLOWER_S)
+            return
+        original.declare(client, self.queue)
+        if errand.verb == "raw":
+            client.lpush(original.list_key(self.queue, _LOWEST if errand.job == _RAW else 0), errand.job)
+        else:
+            self._send_task(client, errand)
+        self.ledger.put[errand.job] = 1
+
+    def _send_task(self, client: Any, errand: Errand) -> None:
+        name, args, kwargs, priority = json.loads(errand.body)
+        at_s = time.time() + errand.delay_ms / 1000
+        message = original.task(
+            name,
+            errand.job.decode(),
+            self.queue,
+            args,
+            kwargs,
+            priority=priority,
+            eta_s=at_s if errand.delay_ms > 0 else None,
+            retries=int(errand.verb == "again"),
+        )
+        if errand.verb == "held":
+            original.reserve(client, self.queue, message, at_s)
+        else:
+            original.publish(client, self.queue, message)
+
+    def name(self, number: int) -> str:
+        """The machine of a worker."""
+        return f"web-{number if number < 9 else number + 1}"
+
+    def title(self, job: bytes) -> str:
+        """The beginning of its id."""
+        return f"task {job[:8].decode()}"
+
+    def worker(self, actor: Actor) -> Turn:
+        """Takes, runs and tells; its beats and its orders come from `main`."""
+
+        def run(headers: Mapping[str, Any], _args: list[Any], _kwargs: dict[str, Any]) -> object:
+            id, name = str(headers["id"]), str(headers["task"])
+            job = id.encode()
+            attempt = self.attempt(job)
+            if not name.startswith("shop."):
+                raise original.TaskError("NotRegistered", f"{name!r}", f"celery.exceptions.NotRegistered: {name!r}\n")
+            run_s = 9 + 9 * self.roll(job) if name == LATE else 0.3 + 1.4 * self.roll(job)
+            actor.work(job, run_s, falls=name != LATE)
+            if worker.is_terminated(id):
+                raise original.Terminated
+            cause = _BY_TASK.get(name)
+            if cause and not self.is_fixed and self.roll(job, f"fails {attempt}") < cause.share:
+                raise cause.error(headers.get("retries", 0))
+            return {"ok": True}
+
+        number = int(actor.name.rpartition("-")[2])
+        worker = original.Worker(
+            actor.client,
+            self.queue,
+            actor.name,
+            run,
+            actor.pause,
+            acks_late=lambda name: name == LATE,
+            visibility_s=VISIBILITY_S,
+            number=number,
+        )
+        is_there = False
+
+        def turn() -> float:
+            nonlocal is_there
+            if not is_there:
+                worker.begin()
+                self._workers.append((actor, worker))
+                is_there = True
+            try:
+                word = worker.step()
+            except original.Unreadable as error:
+                self.ledger.note(self.ledger.fell, error.raw)
+                if not error.ends:
+                    return TURN_S
+                worker.exit()
+                actor.kill()
+                raise Killed from error
+            self._note(word, worker.last_id.encode())
+            actor.rest(IDLE_S / 2 if word == "idle" else 0.0)
+            if actor.is_dismissed:
+                worker.leave()
+            return 0.0
+
+        return turn
+
+    def _note(self, word: str, job: bytes) -> None:
+        if word == "succeeded":
+            self.ledger.finish(job)
+        elif word == "revoked":
+            self.ledger.note(self.ledger.withdrawn, job)
+        elif word in ("failed", "retried"):
+            self.ledger.say("rejected")
+            if word == "failed":
+                self.ledger.note(self.ledger.given_up, job)
+
+    def supporters(self) -> Mapping[str, Callable[[Actor], Turn]]:
+        """The main process of each worker: beats, orders and sweeps go on while a task runs."""
+        return {"main": self._main}
+
+    def _main(self, actor: Actor) -> Turn:
+        def turn() -> float:
+            for its_actor, worker in list(self._workers):
+                if its_actor.state == "dead":
+                    worker.die()
+                    self._workers.remove((its_actor, worker))
+                    continue
+                worker.tend(actor.client)
+                if worker.is_terminated(its_actor.holds.decode()):
+                    its_actor.until_s = 0.0
+            return TURN_S
+
+        return turn
+
+    def _send_raw(self) -> str:
+        self._raws += 1
+        self.send(Errand(0, b"%b %d" % (_RAW, self._raws), verb="raw"))
+        return "a script pushes a text that is no JSON: the worker that takes it exits"
+
+    def _send_flower(self) -> str:
+        self.send(Errand(0, b"", verb="flower"))
+        return f"a Flower with a visibility timeout of {FLOWER_S} s starts: what workers hold goes out again"
+
+    def standing(self, client: Any) -> Mapping[bytes, Sequence[str]]:
+        """The lists of all priorities, and `unacked`."""
+        return places_of(
+            queue=[_id(raw) for key in original.lists(self.queue) for raw in client.lrange(key, 0, -1)],
+            unacked=[str(json.loads(raw)[0]["headers"]["id"]).encode() for raw in client.hvals("unacked")],
+        )
+
+
+def _id(raw: bytes) -> bytes:
+    try:
+        return str(json.loads(raw)["headers"]["id"]).encode()
+    except ValueError:
+        return raw
+
+
+RAW = Control("0", "raw", "raw text", "a script pushes a text that is no JSON; the worker that takes it exits")
+FLOWER = Control("7", "flower", "flower", "a Flower with a visibility timeout of 5 s: what runs is given out again")
+
+CELERY = ForeignScenario(
+    name="celery",
+    summary="charges fail, a worker killed with exports in hands, reminders beyond the visibility timeout",
+    layout=f"celery:visibility={VISIBILITY_S}",
+    queue=QUEUE,
+    stage=Shop,
+    controls=beside_places(  # those of this scenario first: a narrow strip has no room for all
+        (RAW, FIX, FLOWER, *(control for control in CONTROLS if control.name not in ("poison", "stall")))
+    ),
+    loops=False,
+    acts=((0.25, "kill"), (0.5, "add"), (0.5, "burst"), (0.7, "fix")),
+    tries=(
+        (
+            ".",
+            "web-9 was killed: its exports are late after a minute; . gives them back, Celery's own sweep takes longer",
+        ),
+        (
+            "1 * E",
+            "reminders are due beyond the visibility timeout, and will run twice; extend them, and they run once",
+        ),
+        ("2 G D", "last in queue stands a text that is no JSON: the worker that takes it exits; 0 sends another one"),
+        ("e", "the errors that were heard, by cause: Celery keeps no failed task; R puts anew what was seen or told"),
+        ("_", "the gateway answers: charges that wait in eta for another try go well now"),
+        ("$ w", "kill a worker: what it ran is lost, what it held beside that is late after a minute"),
+        ("#", "a Flower with a visibility timeout of its own gives out again what is running"),
+    ),
+    watch=(
+        "late: what a killed worker held, until somebody sweeps",
+        "failed and succeeded, which no key has: they are heard",
+        "eta: reminders, and charges that are tried again",
+    ),
+)

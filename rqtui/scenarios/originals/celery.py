@@ -1,0 +1,597 @@
+"""Celery on Redis (celery and kombu 5.7, with `-E`): a producer, workers and their sweep, from the wire format: the
+commands that they were seen to send, in the same order.
+
+    <queue>, <queue>\\x06\\x163, …6, …9   list    messages in JSON by priority, 0 the highest; LPUSH in, BRPOP out
+    unacked                             hash    delivery tag → [message, exchange, routing key], of all queues
+    unacked_index                       zset    delivery tag by when it was taken (s)
+    unacked_mutex                       string  who sweeps
+    _kombu.binding.<exchange>           set     <routing key>\\x06\\x16<pattern>\\x06\\x16<queue>
+    celery-task-meta-<id>               string  result in JSON, for a day; published on a channel of the same name
+    /<db>.celeryev/worker.*, task.*     channel beats and what becomes of tasks
+    /<db>.celery.pidbox                 channel orders to workers: revoke, terminate, cancel_consumer, …
+
+Kept faults: an entry that is no JSON ends the worker that takes it, and one that is no message is lost; a task that
+does not ack late is lost with the worker that runs it, and what else a killed worker held stands in `unacked` until the
+visibility timeout is over and somebody sweeps; every consumer restores by its own timeout, so that a task whose ETA is
+further away runs twice; an order lives in the memory of the workers that heard it. Prefork is left out: a worker runs
+one task at a time, and fetches between two.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+import threading
+import time
+from base64 import b64decode, b64encode
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import count
+from typing import Any
+from uuid import NAMESPACE_OID, uuid4, uuid5
+
+SEP, STEPS = "\x06\x16", (0, 3, 6, 9)
+VISIBILITY_S, BEAT_S, RESULT_S = 3600.0, 2.0, 86_400
+SWEEP_S = 100.0  # unacked_restore_interval × unacked_restore_throttle
+PIDBOX = "celery.pidbox"
+_MUTEX_MS = 300_000
+_RELEASE = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0"
+Pause = Callable[[str], None]
+Clock = Callable[[], float]
+Message = dict[str, Any]
+
+
+def _go_on(_gap: str) -> None:
+    """The default between two steps: nothing happens."""
+
+
+def encoded(value: object) -> bytes:
+    """JSON as kombu writes it."""
+    return json.dumps(value).encode()
+
+
+def packed(value: object) -> str:
+    """A body: JSON in base64."""
+    return b64encode(encoded(value)).decode()
+
+
+def unpacked(message: Mapping[str, Any]) -> Any:
+    """What a body holds; not everybody packs it."""
+    body = message["body"]
+    return json.loads(b64decode(body) if message["properties"].get("body_encoding") == "base64" else body)
+
+
+def instant(at_s: float) -> str:
+    """An instant as it stands in a message and in a result."""
+    return datetime.fromtimestamp(at_s, UTC).isoformat()
+
+
+def list_key(queue: str, priority: int = 0) -> str:
+    """The list of a priority: that of the highest step that is not above it."""
+    step = max((step for step in STEPS if step <= priority), default=0)
+    return f"{queue}{SEP}{step}" if step else queue
+
+
+def lists(queue: str) -> list[str]:
+    """The lists of a queue, the first to be taken from first."""
+    return [list_key(queue, step) for step in STEPS]
+
+
+def meta_key(id: str) -> str:
+    """The key of a result, and its channel."""
+    return f"celery-task-meta-{id}"
+
+
+def channel(client: Any, name: str) -> str:
+    """A fanout exchange or one of its topics, as a channel of the database that is in use."""
+    return f"/{client.connection_pool.connection_kwargs.get('db') or 0}.{name}"
+
+
+def bind(client: Any, exchange: str, routing_key: str, queue: str) -> None:
+    """A queue hangs on an exchange."""
+    client.sadd(f"_kombu.binding.{exchange}", SEP.join((routing_key, "", queue)))
+
+
+def task(
+    name: str,
+    id: str,
+    queue: str,
+    args: Sequence[object] = (),
+    kwargs: Mapping[str, object] | None = None,
+    *,
+    priority: int = 0,
+    eta_s: float | None = None,
+    retries: int = 0,
+    origin: str = "gen4211@shop",
+) -> Message:
+    """The message of a task, as `apply_async` makes it."""
+    kwargs = kwargs or {}
+    headers: dict[str, object] = {
+        "lang": "py",
+        "task": name,
+        "id": id,
+        "shadow": None,
+        "eta": None if eta_s is None else instant(eta_s),
+        "expires": None,
+        "group": None,
+        "group_index": None,
+        "retries": retries,
+        "timelimit": [None, None],
+        "root_id": id,
+        "parent_id": id if retries else None,
+        "argsrepr": repr(tuple(args)),
+        "kwargsrepr": repr(dict(kwargs)),
+        "origin": origin,
+        "ignore_result": False,
+        "replaced_task_nesting": 0,
+        "stamped_headers": None,
+        "stamps": {},
+    }
+    embed = dict.fromkeys(("callbacks", "errbacks", "chain", "chord"))
+    more = {"correlation_id": id, "reply_to": str(uuid5(NAMESPACE_OID, origin)), "delivery_mode": 2}
+    tag = str(uuid5(NAMESPACE_OID, f"{id}:{retries}"))
+    return _message([list(args), kwargs, embed], headers, "", queue, tag, priority, more)
+
+
+def _message(
+    body: object,
+    headers: Mapping[str, object],
+    exchange: str,
+    routing_key: str,
+    tag: str = "",
+    priority: int = 0,
+    more: Mapping[str, object] | None = None,
+) -> Message:
+    return {
+        "body": packed(body),
+        "content-encoding": "utf-8",
+        "content-type": "application/json",
+        "headers": dict(headers),
+        "properties": {
+            **(more or {"delivery_mode": 1}),
+            "delivery_info": {"exchange": exchange, "routing_key": routing_key},
+            "priority": priority,
+            "body_encoding": "base64",
+            "delivery_tag": tag or str(uuid4()),
+        },
+    }
+
+
+def declare(client: Any, queue: str) -> None:
+    """A queue is declared: producers and workers do so before they use it."""
+    for kind in ("binding", "binding_permanent"):
+        client.sadd(f"_kombu.{kind}.{queue}", SEP.join((queue, "", queue)))
+
+
+def publish(client: Any, queue: str, message: Mapping[str, Any]) -> None:
+    """The message is in the list of its priority."""
+    client.lpush(list_key(queue, message["properties"].get("priority", 0)), encoded(message))
+
+
+def reserve(client: Any, queue: str, message: Mapping[str, Any], at_s: float) -> str:
+    """What a worker has taken stands in `unacked` until it is acked; gives its delivery tag."""
+    tag: str = message["properties"]["delivery_tag"]
+    pipe = client.pipeline(transaction=True)
+    pipe.zadd("unacked_index", {tag: at_s})
+    pipe.hset("unacked", tag, encoded([message, "", queue]))
+    pipe.execute()
+    return tag
+
+
+def ack(client: Any, tag: str) -> None:
+    """It is done with."""
+    pipe = client.pipeline(transaction=True)
+    pipe.zrem("unacked_index", tag)
+    pipe.hdel("unacked", tag)
+    pipe.execute()
+
+
+def restore(client: Any, tag: str) -> bool:
+    """To the right end of its list: it is the next one to be taken. Whether it still stood there."""
+
+    def move(pipe: Any) -> bool:
+        raw = pipe.hget("unacked", tag)
+        pipe.multi()
+        pipe.zrem("unacked_index", tag)
+        pipe.hdel("unacked", tag)
+        if raw is None:
+            return False
+        message, _exchange, queue = json.loads(raw)
+        message["headers"]["redelivered"] = message["properties"]["delivery_info"]["redelivered"] = True
+        pipe.rpush(list_key(queue, message["properties"].get("priority", 0)), encoded(message))
+        return True
+
+    return bool(client.transaction(move, "unacked", value_from_callable=True))
+
+
+def sweep(client: Any, visibility_s: float, now_s: float | None = None) -> int:
+    """What was taken longer ago than the visibility timeout of this consumer goes back; how many messages."""
+    before_s = (time.time() if now_s is None else now_s) - visibility_s
+    token = uuid4().hex
+    if not client.set("unacked_mutex", token, nx=True, px=_MUTEX_MS):
+        return 0
+    try:
+        tags = client.zrevrangebyscore("unacked_index", before_s, 0)
+        return sum(restore(client, tag.decode()) for tag in tags)
+    finally:
+        client.eval(_RELEASE, 1, "unacked_mutex", token)
+
+
+# -- orders ---------------------------------------------------------------------------------------------------------
+
+
+def leave_replies(client: Any, mailbox: str, hosts: Iterable[str], at_s: float) -> None:
+    """What workers answered to an `inspect` that was killed before it read: a list that nobody deletes."""
+    for host in hosts:
+        _reply(client, f"{mailbox}.reply.{PIDBOX}", mailbox, host, {"ok": "pong", "at": at_s}, mailbox)
+
+
+def _reply(client: Any, queue: str, routing_key: str, host: str, answer: object, ticket: str) -> None:
+    headers = {"ticket": ticket, "clock": 1}
+    client.lpush(queue, encoded(_message({host: answer}, headers, f"reply.{PIDBOX}", routing_key)))
+
+
+# -- a worker -------------------------------------------------------------------------------------------------------
+
+
+class TaskError(Exception):
+    """A task raised: the name of the class, its message, the traceback, and in how many seconds it is tried again.
+
+    Without those it is not tried again.
+    """
+
+    def __init__(self, kind: str, message: str, trace: str, retry_s: float | None = None) -> None:
+        super().__init__(message)
+        self.kind, self.message, self.trace, self.retry_s = kind, message, trace, retry_s
+
+    def __repr__(self) -> str:
+        return f"{self.kind}({self.message!r})"
+
+
+class Terminated(Exception):
+    """The task was told to end while it ran."""
+
+
+class Unreadable(Exception):
+    """The worker took what it cannot read, which is gone. It ends where that is no JSON, and starts its consumer anew
+    where that is no message."""
+
+    def __init__(self, raw: bytes, *, ends: bool) -> None:
+        super().__init__("Expecting value: line 1 column 1 (char 0)")
+        self.raw, self.ends = raw, ends
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Held:
+    """A message in the memory of a worker, in the order in which it runs."""
+
+    eta_s: float
+    number: int
+    message: Message = field(compare=False)
+
+    @property
+    def id(self) -> str:
+        return str(self.message["headers"]["id"])
+
+    @property
+    def tag(self) -> str:
+        return str(self.message["properties"]["delivery_tag"])
+
+
+class Worker:
+    """A worker of one queue: takes, runs, and tells of it. A task of a name that `acks_late` is acked when it has run.
+
+    `run` is given the headers and the arguments of a task; it raises TaskError, or Terminated where `is_terminated`
+    says so. `step` is called by the worker's own thread, `tend` by another one at any time: beats and orders go on
+    while a task runs. `prefetch` is how many messages it holds at most; those with an ETA ahead do not count.
+    """
+
+    def __init__(
+        self,
+        client: Any,
+        queue: str,
+        host: str,
+        run: Callable[[Mapping[str, Any], list[Any], dict[str, Any]], object] = lambda *_: None,
+        pause: Pause = _go_on,
+        clock: Clock = time.time,
+        *,
+        acks_late: Callable[[str], bool] = lambda _task: True,
+        visibility_s: float = VISIBILITY_S,
+        sweep_s: float = SWEEP_S,
+        prefetch: int = 4,
+        number: int = 1,
+    ) -> None:
+        self.client, self.queue, self.clock = client, queue, clock
+        self.host = host if "@" in host else f"celery@{host}"
+        self._run, self._pause, self._acks_late = run, pause, acks_late
+        self._visibility_s, self._sweep_s, self._prefetch, self._pid = visibility_s, sweep_s, prefetch, 4000 + number
+        self._ready: deque[_Held] = deque()
+        self._later: list[_Held] = []
+        self._numbers, self._ticks = count(), count(1)
+        self._revoked: set[str] = set()
+        self._terminated: set[str] = set()
+        self.last_id = self._running = ""
+        self._processed = 0
+        self._consumes = True
+        self._events: list[dict[str, object]] = []
+        self._pidbox: Any = None
+        self._beat_at_s = self._sweep_at_s = 0.0
+        self._lock = threading.Lock()
+        self._is_gone = False
+        self._orders: Mapping[str, Callable[[Mapping[str, Any], Any], object]] = {
+            "revoke": self._revoke,
+            "terminate": self._terminate,
+            "cancel_consumer": self._cancel_consumer,
+            "add_consumer": self._add_consumer,
+            "ping": lambda _arguments, _client: {"ok": "pong"},
+        }
+
+    # -- its life -----------------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """It declares its queue, listens for orders, and says that it is there."""
+        declare(self.client, self.queue)
+        bind(self.client, PIDBOX, "", f"{self.host}.{PIDBOX}")
+        self._pidbox = self.client.pubsub(ignore_subscribe_messages=True)
+        self._pidbox.psubscribe(channel(self.client, PIDBOX))
+        self._tell_of_itself("worker-online", self.client)
+
+    def tend(self, client: Any) -> None:
+        """What its main process does beside its tasks: obeys orders, beats, sweeps."""
+        with self._lock:
+            if self._is_gone or self._pidbox is None:
+                return
+            while told := self._pidbox.get_message():
+                with suppress(ValueError, KeyError, TypeError, AttributeError):  # no order: the original logs it
+                    self._obey(json.loads(told["data"]), client)
+            now_s = self.clock()
+            if now_s >= self._beat_at_s + BEAT_S:
+                self._beat_at_s = now_s
+                self._tell_of_itself("worker-heartbeat", client)
+            if now_s >= self._sweep_at_s + self._sweep_s:
+                self._sweep_at_s = now_s
+                sweep(client, self._visibility_s, now_s)
+
+    def die(self) -> None:
+        """−9: its connections are closed, and what it held stays in `unacked`."""
+        with self._lock:
+            self._is_gone = True
+            if self._pidbox is not None:
+                self._pidbox.close()
+
+    def leave(self) -> None:
+        """TERM: what it holds goes back, and it says that it goes."""
+        for held in reversed([*self._ready, *sorted(self._later)]):
+            restore(self.client, held.tag)
+        self._ready.clear()
+        self._later.clear()
+        self.exit()
+
+    def exit(self) -> None:
+        """It ends and says so; what it held stays in `unacked`."""
+        self.die()
+        self.client.srem(f"_kombu.binding.{PIDBOX}", SEP.join(("", "", f"{self.host}.{PIDBOX}")))
+        self._tell_of_itself("worker-offline", self.client)
+
+    def is_terminated(self, id: str) -> bool:
+        """Whether somebody ordered that the task ends while it runs."""
+        return id in self._terminated
+
+    # -- a turn -------------------------------------------------------------------------------------------------------
+
+    def step(self, wait_s: float = 0.05) -> str:
+        """One turn of its loop: what became of the task `last_id` (succeeded, retried, failed, revoked), or idle.
+
+        Raises Unreadable.
+        """
+        self._fetch(wait_s)
+        held = self._next()
+        if held is None:
+            return "idle"
+        try:
+            return self._perform(held)
+        finally:
+            self._running = ""
+            self._flush()
+
+    def _fetch(self, wait_s: float) -> None:
+        """Takes as many messages as it may hold; waits for the first one where it holds none."""
+        while self._consumes and len(self._ready) < self._prefetch:
+            is_idle = not self._ready and not (self._later and self._later[0].eta_s <= self.clock())
+            raw = self._pop(wait_s if is_idle else 0.0)
+            if raw is None:
+                break
+            try:
+                message = json.loads(raw)
+            except ValueError as error:
+                raise Unreadable(raw, ends=True) from error
+            try:
+                self._take(message)
+            except (KeyError, TypeError, ValueError) as error:
+                raise Unreadable(raw, ends=False) from error
+        self._flush()
+
+    def _pop(self, wait_s: float) -> bytes | None:
+        if wait_s:
+            found = self.client.brpop(lists(self.queue), wait_s)
+            return found[1] if found else None
+        for key in lists(self.queue):
+            raw: bytes | None = self.client.rpop(key)
+            if raw is not None:
+                return raw
+        return None
+
+    def _take(self, message: Message) -> None:
+        headers = message["headers"]
+        told = {name: headers.get(name) for name in ("root_id", "parent_id", "retries", "eta", "expires")}
+        shown = {"name": headers["task"], "args": headers.get("argsrepr", ""), "kwargs": headers.get("kwargsrepr", "")}
+        eta_s = datetime.fromisoformat(headers["eta"]).timestamp() if headers.get("eta") else 0.0
+        held = _Held(eta_s, next(self._numbers), message)
+        self._tell("task-received", held.id, **shown, **told)
+        reserve(self.client, self.queue, message, self.clock())
+        if eta_s > self.clock():
+            heapq.heappush(self._later, held)
+        else:
+            self._ready.append(held)
+
+    def _next(self) -> _Held | None:
+        if self._later and self._later[0].eta_s <= self.clock():
+            return heapq.heappop(self._later)
+        return self._ready.popleft() if self._ready else None
+
+    def _perform(self, held: _Held) -> str:
+        self.last_id, headers = held.id, held.message["headers"]
+        if held.id in self._revoked:
+            self._end_revoked(held, terminated=False)
+            ack(self.client, held.tag)
+            return "revoked"
+        self._running = held.id
+        self._processed += 1
+        is_late = self._acks_late(headers["task"])
+        if not is_late:
+            ack(self.client, held.tag)
+        self._tell("task-started", held.id)
+        self._flush()
+        began_s = self.clock()
+        args, kwargs, _embed = unpacked(held.message)
+        try:
+            result = self._run(headers, args, kwargs)
+        except Terminated:
+            self._end_revoked(held, terminated=True)
+            word = "revoked"
+        except TaskError as error:
+            word = self._fail(held, error, args, kwargs)
+        else:
+            self._store(held.id, "SUCCESS", result)
+            self._tell("task-succeeded", held.id, result=repr(result), runtime=self.clock() - began_s)
+            word = "succeeded"
+        if is_late:
+            self._pause("ran, not yet acked")
+            ack(self.client, held.tag)
+        return word
+
+    def _fail(self, held: _Held, error: TaskError, args: list[Any], kwargs: dict[str, Any]) -> str:
+        told = {"exc_type": error.kind, "exc_message": [error.message], "exc_module": "builtins"}
+        is_again = error.retry_s is not None
+        if error.retry_s is not None:
+            headers, eta_s = held.message["headers"], self.clock() + error.retry_s
+            again = task(
+                headers["task"],
+                held.id,
+                self.queue,
+                args,
+                kwargs,
+                priority=held.message["properties"].get("priority", 0),
+                eta_s=eta_s,
+                retries=headers.get("retries", 0) + 1,
+            )
+            publish(self.client, self.queue, again)
+        self._store(held.id, "RETRY" if is_again else "FAILURE", told, error.trace)
+        self._tell("task-retried" if is_again else "task-failed", held.id, exception=repr(error), traceback=error.trace)
+        ack(self.client, held.tag)
+        return "retried" if is_again else "failed"
+
+    def _end_revoked(self, held: _Held, *, terminated: bool) -> None:
+        self._terminated.discard(held.id)
+        self._store_revoked(held.id, self.client)
+        signum = "15" if terminated else None
+        self._tell("task-revoked", held.id, terminated=terminated, signum=signum, expired=False)
+
+    # -- what it tells ------------------------------------------------------------------------------------------------
+
+    def _store(self, id: str, status: str, result: object, trace: str | None = None, client: Any = None) -> None:
+        """A result, for a day, and to those who wait for it."""
+        told = {
+            "status": status,
+            "result": result,
+            "traceback": trace,
+            "children": [],
+            "date_done": None if status == "RETRY" else instant(self.clock()),
+            "task_id": id,
+        }
+        pipe = (client or self.client).pipeline(transaction=True)
+        pipe.execute_command("SETEX", meta_key(id), RESULT_S, encoded(told))
+        pipe.publish(meta_key(id), encoded(told))
+        pipe.execute()
+
+    def _store_revoked(self, id: str, client: Any) -> None:
+        told = {"exc_type": "TaskRevokedError", "exc_message": ["revoked"], "exc_module": "celery.exceptions"}
+        self._store(id, "REVOKED", told, client=client)
+
+    def _stamped(self, type: str, **more: object) -> dict[str, object]:
+        first = {"hostname": self.host, "utcoffset": 0, "pid": self._pid, "clock": next(self._ticks)}
+        return {**first, **more, "timestamp": self.clock(), "type": type}
+
+    def _tell(self, type: str, id: str, **more: object) -> None:
+        self._events.append(self._stamped(type, uuid=id, **more))
+
+    def _flush(self) -> None:
+        """Sends the events of its tasks, several at once."""
+        events, self._events = self._events, []
+        if events:
+            self._send("task.multi", events, self.client)
+
+    def _tell_of_itself(self, type: str, client: Any) -> None:
+        body = self._stamped(
+            type,
+            freq=BEAT_S,
+            active=int(bool(self._running)),
+            processed=self._processed,
+            loadavg=[0.42, 0.38, 0.31],
+            sw_ident="py-celery",
+            sw_ver="5.7.0",
+            sw_sys="Linux",
+        )
+        self._send(type.replace("-", "."), body, client)
+
+    def _send(self, topic: str, body: object, client: Any) -> None:
+        message = _message(body, {"hostname": self.host}, "celeryev", topic)
+        client.publish(channel(client, f"celeryev/{topic}"), encoded(message))
+
+    # -- what it is told ----------------------------------------------------------------------------------------------
+
+    def _obey(self, message: Message, client: Any) -> None:
+        """An order of the pidbox; one that is for others, too old, or not known here is passed by."""
+        order = unpacked(message)
+        destination, expires_s = order.get("destination"), message.get("headers", {}).get("expires")
+        if (destination and self.host not in destination) or (expires_s and expires_s < self.clock()):
+            return
+        obey = self._orders.get(str(order.get("method")))
+        if obey is None:
+            return
+        answer = obey(order.get("arguments") or {}, client)
+        to = order.get("reply_to")
+        if not to:
+            return
+        for member in client.smembers(f"_kombu.binding.{to['exchange']}"):
+            routing_key, _pattern, queue = member.decode().split(SEP)
+            if routing_key == to["routing_key"]:
+                _reply(client, queue, routing_key, self.host, answer, str(order.get("ticket")))
+
+    def _revoke(self, arguments: Mapping[str, Any], client: Any) -> object:
+        asked = arguments.get("task_id") or []
+        ids = [asked] if isinstance(asked, str) else list(asked)
+        self._revoked.update(ids)
+        for id in ids:
+            if arguments.get("terminate") and id == self._running:
+                self._terminated.add(id)
+            else:
+                self._store_revoked(id, client)
+        return {"ok": f"tasks {', '.join(ids)} flagged as revoked"}
+
+    def _terminate(self, arguments: Mapping[str, Any], client: Any) -> object:
+        self._revoke({**arguments, "terminate": True}, client)
+        return {"ok": f"terminate: {arguments.get('task_id')}"}
+
+    def _cancel_consumer(self, arguments: Mapping[str, Any], _client: Any) -> object:
+        if arguments.get("queue") == self.queue:
+            self._consumes = False
+        return {"ok": f"no longer consuming from {arguments.get('queue')}"}
+
+    def _add_consumer(self, arguments: Mapping[str, Any], _client: Any) -> object:
+        if arguments.get("queue") == self.queue:
+            self._consumes = True
+        return {"ok": f"add consumer {arguments.get('queue')}"}

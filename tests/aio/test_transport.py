@@ -1,0 +1,92 @@
+"""What goes on while its caller is cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from on_loop import on_loop
+
+from rqtui.aio.transport import undisturbed
+
+
+async def cancelled(most_s: float, doing: Callable[[], Awaitable[Any]]) -> list[Any]:
+    """Cancels a caller once `doing` has begun; what the loop was told of tasks that nobody looked at."""
+    told: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: told.append(context))
+    task = asyncio.create_task(undisturbed(most_s, doing))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await asyncio.sleep(0)
+    del task
+    gc.collect()
+    return told
+
+
+@on_loop
+async def test_a_cancelled_caller_waits_for_the_end() -> None:
+    ended = []
+
+    async def doing() -> None:
+        await asyncio.sleep(0.05)
+        ended.append(True)
+
+    assert await cancelled(20, doing) == [] and ended
+
+
+@on_loop
+async def test_it_does_not_wait_for_ever() -> None:
+    ended = []
+
+    async def doing() -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            ended.append(True)
+            raise
+
+    assert await cancelled(0.05, doing) == [] and ended
+
+
+@on_loop
+async def test_who_is_cancelled_once_more_waits_no_longer() -> None:
+    doing = asyncio.Event()
+
+    async def endless() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            doing.set()
+
+    task = asyncio.create_task(undisturbed(20, endless))
+    for _ in range(2):
+        await asyncio.sleep(0.01)
+        task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await asyncio.wait_for(doing.wait(), 20)
+
+
+@on_loop
+async def test_an_error_of_what_went_on_is_looked_at() -> None:
+    async def doing() -> None:
+        await asyncio.sleep(0.01)
+        raise ValueError("no reply")
+
+    assert await cancelled(20, doing) == []
+
+
+@on_loop
+async def test_a_caller_that_is_not_cancelled_has_the_answer_or_the_error() -> None:
+    async def failing() -> None:
+        raise ValueError("no reply")
+
+    assert await undisturbed(1, lambda: asyncio.sleep(0.01, "answer")) == "answer"
+    with pytest.raises(ValueError, match="no reply"):
+        await undisturbed(1, failing)

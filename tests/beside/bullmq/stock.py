@@ -1,0 +1,105 @@
+"""Stock BullMQ beside a test: its API through a driver, and its workers as processes."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from beside import stock
+from beside.stock import SLOW_S, Worker
+from waiting import wait_until
+
+APP = Path(__file__).parent / "app"
+P = "bull:mail:"
+STATES = {"waiting": "wait", "waiting-children": "waiting_children"}
+"""What BullMQ calls the states whose places have another name."""
+
+
+class Stock(stock.Stock):
+    """BullMQ of one version at one Redis; its queue is `mail`."""
+
+    queue = "bullmq:mail"
+
+    def __init__(self, folder: Path, version: str, url: str, logs: Path) -> None:
+        self.version, self.is_5 = version, version.startswith("5.")
+        environ = {"NODE_PATH": str(folder / "node_modules")}
+        super().__init__(["node", str(APP / "driver.js"), url], environ, url, logs)
+
+    def add(self, *ids: str, name: str = "work", data: Any = None, queue: str = "mail", **opts: Any) -> None:
+        """`Queue.add` of a job for each id."""
+        for id in ids:
+            self.do("add", queue=queue, name=name, data=data if data is not None else {}, opts={"jobId": id, **opts})
+
+    def start(self, queue: str = "mail", *, name: str = "", threads: int = 1) -> Worker:
+        """A worker, at work; it is killed when the test ends."""
+        name = name or f"stock-{self._number + 1}"
+        command = ["node", str(APP / "shop.js"), self.url, queue, name, str(threads)]
+        called = f"bull:{base64.b64encode(queue.encode()).decode()}:w:{name}"
+        return self.begin(
+            command, lambda _made: any(each["name"] == called for each in self.client.client_list()), name
+        )
+
+    @contextmanager
+    def worker(self, queue: str = "mail", *, name: str = "", threads: int = 1) -> Iterator[Worker]:
+        """A worker, at work; at the end of the block it is told to finish, and has gone."""
+        made = self.start(queue, name=name, threads=threads)
+        yield made
+        made.process.terminate()
+        made.process.wait(SLOW_S)
+
+    def state(self, id: str) -> str:
+        """What BullMQ says of a job; `unknown` where it is gone."""
+        return str(self.do("states", queue="mail", ids=[id])[id])
+
+    def states(self, *ids: str) -> dict[str, str]:
+        """What BullMQ says of each."""
+        found: dict[str, str] = self.do("states", queue="mail", ids=list(ids))
+        return found
+
+    def until(self, id: str, state: str) -> None:
+        """Waits until BullMQ says that of a job."""
+        wait_until(lambda: self.state(id) == state, SLOW_S, f"{id} is {state}", 0.03)
+
+    def job(self, id: str) -> dict[str, Any]:
+        """All that BullMQ knows of a job."""
+        found: dict[str, Any] = self.do("job", queue="mail", id=id)
+        return found
+
+    def counts(self) -> dict[str, int]:
+        """`getJobCounts`, by the names of rqtui's places; BullMQ 6 knows no `paused`."""
+        found: dict[str, int] = self.do("counts", queue="mail")
+        return {"paused": 0} | {STATES.get(state, state): number for state, number in found.items()}
+
+    def shown(self) -> dict[str, int]:
+        """How many stand in each place, as `rqtui snapshot` has it."""
+        [queue] = [each for each in self.rqtui("snapshot")["queues"] if each["queue"] == "mail"]
+        return {place["place"]: place["count"] for place in queue["places"]}
+
+    def holding(self, id: str, worker: str = "", **opts: Any) -> Worker:
+        """A worker that has begun job `id`, which goes on until the key `go` is there."""
+        self.add(id, name="hold", data={"key": "go"}, **opts)
+        made = self.start(name=worker)
+        self.until_ran(id)
+        return made
+
+    def killed(self, id: str, worker: str = "killed", **opts: Any) -> None:
+        """A worker was killed with −9 in the midst of job `id`, so long ago that the lock is over."""
+        self.holding(id, worker, **opts).kill()
+        self.lock_over(id)
+
+    def lock_over(self, id: str) -> None:
+        """As if the time of a lock had passed, and nobody had renewed it."""
+        self.client.pexpire(f"{P}{id}:lock", 1)
+        wait_until(lambda: not self.client.exists(f"{P}{id}:lock"), what="the lock is over", every_s=0.01)
+
+    def idle(self) -> None:
+        """Waits until a worker waits for the next job: only the marker wakes it."""
+        wait_until(
+            lambda: any(each["cmd"].lower() == "bzpopmin" for each in self.client.client_list()),
+            SLOW_S,
+            "a worker waits for work",
+            0.02,
+        )

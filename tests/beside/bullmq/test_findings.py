@@ -1,0 +1,190 @@
+"""Faults that BullMQ makes, or a kill: named by `rqtui health`, mended by the remedy that it names, seen by stock."""
+
+from __future__ import annotations
+
+import pytest
+from beside.bullmq.stock import SLOW_S, P, Stock
+from beside.environments import BULLMQ, bullmq
+from redis import Redis
+from waiting import wait_until
+
+pytestmark = pytest.mark.beside
+HOUR_MS = 3_600_000
+FIVE, SIX = sorted(BULLMQ)
+
+
+def test_what_a_killed_worker_held_is_found_and_reaped_and_another_finishes_it(stock: Stock, client: Redis) -> None:
+    worker = stock.holding("held", "killed")
+    assert not stock.is_said("stalled")
+    assert stock.rqtui("reap", "bullmq:mail", "--once")["reaped"] == {"ready": 0, "dead": 0}
+    worker.kill()
+    assert not stock.is_said("stalled"), "its lock lives"
+    stock.lock_over("held")
+    finding = stock.found("stalled")
+    assert (finding["jobs"], finding["ids"]) == (1, ["held"])
+    stock.mend(finding, "rqtui reap bullmq:mail --once")
+    assert stock.state("held") == "waiting"
+    assert not stock.is_said("stalled")
+    client.set("go", 1)
+    with stock.worker(name="next"):
+        stock.until("held", "completed")
+    assert stock.runs() == {"held": ["killed", "next"]}
+
+
+def test_what_stood_in_paused_after_an_upgrade_is_found_and_none_is_lost(
+    client: Redis, url: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """BullMQ 5 pauses and 6 goes on: both of its faults, on one server."""
+    old = Stock(bullmq(FIVE), FIVE, url, tmp_path_factory.mktemp("old"))
+    new = Stock(bullmq(SIX), SIX, url, tmp_path_factory.mktemp("new"))
+    with old, new:
+        old.do("whole", queue="mail", verb="pause")
+        old.add("old-1", "old-2")
+        new.add("new-1")
+        assert [client.llen(f"{P}{key}") for key in ("paused", "wait")] == [2, 1], "6 leaves it in wait"
+        finding = new.found("mixed")
+        assert finding["severity"] == "critical"
+        new.mend(finding, "rqtui act resume bullmq:mail")
+        assert new.do("ids", queue="mail", state="wait") == ["old-1", "old-2", "new-1"]
+        assert not new.is_said("mixed")
+        old.do("whole", queue="mail", verb="pause")
+        client.hdel(f"{P}meta", "paused")  # as a hand does that knows only BullMQ 6
+        left = new.found("left-in-paused")
+        assert left["jobs"] == 3
+        with new.worker():
+            new.mend(left, "rqtui act resume bullmq:mail")
+            for id in ("old-1", "old-2", "new-1"):
+                new.until(id, "completed")
+        assert not new.is_said("left-in-paused")
+        assert {id: len(runs) for id, runs in new.runs().items()} == {"old-1": 1, "old-2": 1, "new-1": 1}
+
+
+def test_what_a_resume_by_5_took_out_of_every_place_is_found_and_queued_again(
+    client: Redis, url: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    old = Stock(bullmq(FIVE), FIVE, url, tmp_path_factory.mktemp("old"))
+    new = Stock(bullmq(SIX), SIX, url, tmp_path_factory.mktemp("new"))
+    with old, new:
+        old.do("whole", queue="mail", verb="pause")
+        old.add("kept")
+        lost = new.do("add", queue="mail", name="work", data={}, opts={})
+        old.do("whole", queue="mail", verb="resume")
+        assert new.states("kept", lost) == {"kept": "waiting", lost: "unknown"}
+        finding = new.found("orphan")
+        assert (finding["severity"], finding["ids"]) == ("critical", [lost])
+        for command in (f"redis-cli LPUSH {P}wait {lost}", f"redis-cli ZADD {P}marker 0 0"):
+            new.mend(finding, command)
+        assert not new.is_said("orphan")
+        with new.worker():
+            for id in ("kept", lost):
+                new.until(id, "completed")
+
+
+def test_data_that_is_no_json_stalls_and_never_fails_and_is_found_and_killed(stock: Stock, client: Redis) -> None:
+    stock.add("poison")
+    client.hset(f"{P}poison", "data", b"{no json")
+    for times in (1, 2):
+        taker = stock.start()
+        wait_until(lambda times=times: client.hget(f"{P}poison", "ats") == b"%d" % times, SLOW_S, "it is taken", 0.02)
+        taker.kill()
+        stock.lock_over("poison")
+        stock.mend(stock.found("poison-active"), "rqtui reap bullmq:mail --once")
+    assert stock.state("poison") == "waiting"
+    finding = stock.found("poison")
+    assert finding["severity"] == "critical"
+    stock.mend(finding, "rqtui act kill bullmq:mail poison")
+    assert not stock.is_said("poison")
+    assert stock.state("poison") == "failed"
+    stock.add("good")
+    with stock.worker():
+        stock.until("good", "completed")
+    assert [*stock.runs()] == ["good"]
+
+
+def test_an_id_whose_hash_is_gone_is_run_without_a_name_and_found_before(stock: Stock, client: Redis) -> None:
+    stock.add("ghost")
+    client.delete(f"{P}ghost")
+    with stock.worker():
+        stock.until_ran("ghost")
+        wait_until(lambda: client.llen(f"{P}active") == 0, SLOW_S, "it has ended", 0.02)
+    assert client.zrange(f"{P}completed", 0, -1) == [b"ghost"]
+    stock.mend(stock.found("ghost"), "rqtui act delete bullmq:mail ghost")
+    assert not client.exists(f"{P}completed")
+    stock.add("other", "good")
+    client.delete(f"{P}other")
+    finding = stock.found("ghost")
+    assert finding["ids"] == ["other"]
+    stock.mend(finding, "rqtui act delete bullmq:mail other")
+    assert not stock.is_said("ghost")
+    with stock.worker():
+        stock.until("good", "completed")
+    assert {id: len(runs) for id, runs in stock.runs().items()} == {"ghost": 1, "good": 1}
+
+
+def test_a_deduplication_key_without_a_job_swallows_in_5_and_is_found(stock: Stock, client: Redis) -> None:
+    opts = {"deduplication": {"id": "once"}}
+    first = stock.do("add", queue="mail", name="work", data={}, opts=opts)
+    client.delete(f"{P}{first}")
+    client.lrem(f"{P}wait", 0, first)
+    second = stock.do("add", queue="mail", name="work", data={}, opts=opts)
+    assert stock.shown()["wait"] == (0 if stock.is_5 else 1)
+    if stock.is_5:
+        assert second == first, "it was swallowed"
+        finding = stock.found("stale-dedup")
+        assert finding["severity"] == "critical"
+        stock.mend(finding, f"redis-cli DEL {P}de:once")
+        assert not stock.is_said("stale-dedup")
+        second = stock.do("add", queue="mail", name="work", data={}, opts=opts)
+    assert stock.act("delete", second) == {second: "moved"}
+    assert not client.exists(f"{P}de:once"), "delete frees it"
+    third = stock.do("add", queue="mail", name="work", data={}, opts=opts)
+    with stock.worker():
+        stock.until(third, "completed")
+
+
+def test_a_scheduler_whose_next_job_is_gone_is_found_and_taken_off(stock: Stock, client: Redis) -> None:
+    for id in ("stopped", "goes-on"):
+        stock.do("schedule", queue="mail", id=id, every={"every": HOUR_MS}, name="work", data={"of": id})
+    told = {each["name"]: each for each in stock.rqtui("schedules")}
+    assert {*told} == {*stock.do("schedulers", queue="mail")}
+    assert {each["pattern"] for each in told.values()} == {"every 3600 s"}
+    jobs = [
+        id
+        for place in ("delayed", "wait", "paused")
+        for id in stock.do("ids", queue="mail", state=place)
+        if "stopped" in id
+    ]
+    assert jobs
+    for id in jobs:  # as a hand does in redis-cli
+        client.zrem(f"{P}delayed", id)
+        client.lrem(f"{P}wait", 0, id)
+        client.delete(f"{P}{id}")
+    client.zadd(f"{P}repeat", {"stopped": 1000})
+    finding = stock.found("scheduler-stopped")
+    stock.mend(finding, "rqtui act unschedule bullmq:mail --set scheduler=stopped")
+    assert not stock.is_said("scheduler-stopped")
+    assert stock.do("schedulers", queue="mail") == ["goes-on"]
+    stock.rqtui("act", "unschedule", "bullmq:mail", "--set", "scheduler=goes-on", "--yes")
+    assert stock.do("schedulers", queue="mail") == []
+    assert client.zcard(f"{P}delayed") == 0
+
+
+def test_a_parent_whose_child_is_gone_waits_for_ever_and_is_found(stock: Stock, client: Redis) -> None:
+    children = [{"name": "confirm", "queueName": "mail", "data": {"order": 1}, "opts": {"jobId": "child"}}]
+    stock.do("flow", tree={"name": "work", "queueName": "mail", "opts": {"jobId": "parent"}, "children": children})
+    with stock.worker():
+        stock.until("child", "failed")
+    finding = stock.found("parent-of-failed")
+    assert finding["ids"] == ["parent"]
+    assert "rqtui act requeue" in finding["remedy"]
+    client.zrem(f"{P}failed", "child")
+    client.delete(f"{P}child")
+    gone = stock.found("parent-of-none")
+    stock.mend(gone, f"redis-cli SREM {P}parent:dependencies {P}child")
+    free = stock.found("parent-free")
+    for command in free["remedy"].split(" && "):
+        stock.mend(free, command)
+    assert not any(stock.is_said(kind) for kind in ("parent-free", "parent-of-none", "parent-of-failed"))
+    with stock.worker():
+        stock.until("parent", "completed")
+    assert {id: len(runs) for id, runs in stock.runs().items()} == {"child": 1, "parent": 1}

@@ -1,0 +1,90 @@
+"""The person on call, before a Redis where the stock application runs: the screen, no option, keys."""
+
+from __future__ import annotations
+
+import pytest
+from beside.bullmq.stock import P, Stock
+from beside.stock import FIXED
+from redis import Redis
+from screens import WIDE, on_screen, screen
+
+pytestmark = pytest.mark.beside
+HOUR_MS = 3_600_000
+
+
+@on_screen
+async def test_r_requeues_a_failed_job_and_a_killed_worker_is_followed_to_the_mended_state(
+    stock: Stock, client: Redis, url: str
+) -> None:
+    stock.add("bad", name="confirm", data={"order": 4711})
+    first = stock.start(name="w1")
+    stock.until("bad", "failed")
+    client.set(FIXED, 1)
+    async with screen(url, WIDE) as it:
+        await it.until_shown("mail", "bullmq")
+        await it.press("enter", "8")
+        await it.until_shown("failed 1", "confirm({order: 4711})", "no such order: 4711")
+        await it.press("R")
+        await it.until(lambda: stock.state("bad") == "completed", "the stock worker has finished it")
+        assert stock.runs() == {"bad": ["w1", "w1"]}
+        first.kill()
+        killed = stock.holding("held", "killed")
+        await it.press("6")
+        await it.until_shown("active 1", "held", "killed")
+        killed.kill()
+        stock.lock_over("held")
+        await it.until_shown("without a lock", "rqtui reap bullmq:mail")
+        await it.press("full_stop")
+        await it.until(lambda: stock.state("held") == "waiting", "the reaper has put it back")
+        await it.until(lambda: "without a lock" not in it.text(), "the finding is gone")
+        client.set("go", 1)
+        stock.start(name="next")
+        await it.until(lambda: stock.state("held") == "completed", "a stock worker has run it again")
+        await it.until_shown("completed 2")
+    assert stock.runs()["held"] == ["killed", "next"]
+
+
+@on_screen
+async def test_each_verb_has_its_key_and_a_stock_worker_runs_what_they_left(
+    stock: Stock, client: Redis, url: str
+) -> None:
+    stock.add("killed", "deleted", "stays")
+    stock.add("sooner", delay=HOUR_MS - 60_000)
+    stock.add("promoted", delay=HOUR_MS)
+    async with screen(url, WIDE) as it:
+        await it.until_shown("mail", "bullmq")
+        await it.press("enter", "4")
+        await it.until_shown("wait 3")
+        await it.press("K", "y")
+        await it.until(lambda: stock.state("killed") == "failed", "K kills")
+        await it.until_shown("wait 2")
+        await it.press("j", "D")
+        await it.until_shown("Delete: deleted")
+        await it.press("y")
+        await it.until(lambda: stock.state("deleted") == "unknown", "D deletes")
+        await it.press("1")
+        await it.until_shown("delayed 2", "sooner")
+        await it.press("j", "R")
+        await it.until(lambda: stock.state("promoted") == "waiting", "R promotes")
+        await it.until_shown("delayed 1")
+        await it.press("k", "T")
+        await it.until_shown("due from now")
+        await it.press('"5m', "enter")
+        await it.until(
+            lambda: 200 < client.zscore(f"{P}delayed", "sooner") / 4_096_000 - client.time()[0] < 301, "T says when"
+        )
+        await it.press("P", "y")
+        await it.until(lambda: stock.do("whole", queue="mail", verb="isPaused"), "P pauses")
+        await it.until_shown("P resume")
+        await it.press("P", "y")
+        await it.until(lambda: not stock.do("whole", queue="mail", verb="isPaused"), "P resumes")
+        await it.press("N")
+        await it.until_shown("Enqueue a job in mail")
+        await it.press("end", "ctrl+u", '"{"n": 42}', "tab", '"new', "enter")
+        await it.until(lambda: stock.state("new") == "waiting", "N enqueues")
+    assert stock.act("reschedule", "sooner", "--set", "delay_ms=0") == {"sooner": "moved"}
+    stock.start()
+    ran = ("stays", "promoted", "new", "sooner")
+    for id in ran:
+        stock.until(id, "completed")
+    assert {id: len(runs) for id, runs in stock.runs().items()} == dict.fromkeys(ran, 1)

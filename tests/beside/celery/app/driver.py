@@ -1,0 +1,104 @@
+"""Stock Celery, as its own API has it, for a test outside of its environment: a JSON list [name, arguments] per line
+in, a JSON document per line out. Run by the Python of an environment with Celery: `python driver.py URL`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import traceback
+
+from celery import Celery, chain, chord
+from celery import __version__ as version
+
+
+class Driver:
+    """Each method is a command."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.configure({})
+
+    def configure(self, settings):
+        """A new application with these settings."""
+        self.app = Celery("shop", broker=self.url, backend=self.url)
+        self.app.conf.update(settings)
+
+    def version(self):
+        """Celery's."""
+        return version
+
+    def enqueue(self, task, args=(), kwargs=None, id=None, queue="default", **options):
+        """`send_task`, with its options: countdown, eta, priority, serializer, expires, compression; gives the id."""
+        return self.app.send_task(task, args=args, kwargs=kwargs, task_id=id, queue=queue, **options).id
+
+    def many(self, rows, queue="default", **options):
+        """`send_task` of rows [id, task, arguments]."""
+        for id, task, args in rows:
+            self.enqueue(task, args, id=id, queue=queue, **options)
+
+    def canvas(self, queue):
+        """A chain of (1 + 2) + 3, and a chord over 1 + 2 and 3 + 4: the ids in the queue, and the last ones."""
+
+        def add(*args):
+            return self.app.signature("shop.add", args, queue=queue)
+
+        ends = chain(add(1, 2), add(3)).apply_async()
+        total = chord([add(1, 2), add(3, 4)])(self.app.signature("shop.total", queue=queue))
+        return {
+            "chain": ends.parent.id,
+            "chord": [each.id for each in total.parent.results],
+            "ends": {"chain": ends.id, "chord": total.id},
+        }
+
+    def result(self, id):
+        """What `AsyncResult` knows of a job."""
+        found = self.app.AsyncResult(id)
+        return {
+            "status": found.status,
+            "value": found.result if found.successful() else None,
+            "error": found.traceback,
+        }
+
+    def statuses(self, ids):
+        """Of many jobs."""
+        return [self.app.AsyncResult(id).status for id in ids]
+
+    def inspect(self, method, workers=1, **options):
+        """`celery inspect METHOD`: by worker, once so many have answered or 10 s are over."""
+        asked = self.app.control.inspect(timeout=10, limit=workers)
+        return getattr(asked, method)(**options)
+
+    def revoke(self, id, **options):
+        """`celery control revoke`."""
+        self.app.control.revoke(id, **options)
+
+    def control(self, command, **arguments):
+        """Any other command of `celery control`; what the workers answer."""
+        return self.app.control.broadcast(command, arguments=arguments, reply=True, timeout=10, limit=1)
+
+    def length(self, queue):
+        """How many messages kombu says stand in a queue, priorities summed up; 0 where there is none."""
+        with self.app.connection_for_read() as connection:
+            return connection.default_channel._size(queue)
+
+    def purge(self, queue):
+        """`celery purge -Q`."""
+        with self.app.connection_for_write() as connection:
+            return connection.default_channel.queue_purge(queue)
+
+
+def main() -> None:
+    """Answers until standard input ends."""
+    driver = Driver(sys.argv[1])
+    for line in sys.stdin:
+        name, options = json.loads(line)
+        try:
+            answer = {"value": getattr(driver, name)(**options)}
+        except Exception:
+            answer = {"error": traceback.format_exc()}
+        print(json.dumps(answer, default=str), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,134 @@
+"""Stock Celery beside a test: its API through a driver, its workers as processes, `celery` itself, and Flower."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from beside import stock
+from beside.stock import SLOW_S, Worker
+from fleet import free_port
+from waiting import wait_until
+
+APP = Path(__file__).parent / "app"
+STEPS = ("", "\x06\x163", "\x06\x166", "\x06\x169")
+"""What stands behind a queue's name in the keys of its priorities, the highest first."""
+
+
+class Stock(stock.Stock):
+    """Celery of one version at one Redis. A worker's name is the part of its host name before the @."""
+
+    queue = "celery:default"
+
+    def __init__(self, folder: Path, url: str, logs: Path) -> None:
+        self._bin = folder / "bin"
+        environ = {"PYTHONPATH": str(APP), "PYTHONUNBUFFERED": "1", "SHOP_URL": url, "SHOP_SETTINGS": "{}"}
+        environ["C_FORCE_ROOT"] = "1"  # where the tests run as root, workers would refuse pickle
+        super().__init__([str(self._bin / "python"), str(APP / "driver.py"), url], environ, url, logs)
+
+    def configure(self, **settings: Any) -> None:
+        """What the author of the application has set, for producers and workers from now on."""
+        self._environ["SHOP_SETTINGS"] = json.dumps(settings)
+        self.do("configure", settings=settings)
+
+    def enqueue(self, id: str, task: str = "shop.add", args: tuple[Any, ...] = (1, 2), **options: Any) -> None:
+        """`send_task`, to the queue `default` unless the options name another."""
+        self.do("enqueue", task=task, args=args, id=id, **options)
+
+    def command(self, *words: str) -> list[str]:
+        """`celery -A shop WORDS…`."""
+        return [str(self._bin / "celery"), "-A", "shop", *words]
+
+    def celery(self, *words: str) -> str:
+        """What `celery -A shop WORDS…` prints."""
+        return subprocess.run(
+            self.command(*words), env=self._environ, capture_output=True, text=True, check=True
+        ).stdout
+
+    def start(
+        self, *queues: str, name: str = "", pool: str = "solo", slots: int = 1, events: bool = False, **environ: str
+    ) -> Worker:
+        """A worker, at work; it is killed when the test ends. With `events` it is started with `-E`."""
+        name = name or f"stock-{self._number + 1}"
+        options = ["-P", pool, "-c", str(slots), "-n", f"{name}@shop", "-l", "INFO", *(["-E"] if events else [])]
+        command = self.command("worker", "-Q", ",".join(queues or ("default",)), *options)
+        before = self._listeners()
+
+        def hears_commands(worker: Worker) -> bool:
+            return f"{name}@shop ready." in worker.said and self._listeners() > before
+
+        return self.begin(command, hears_commands, name, **environ)
+
+    def _listeners(self) -> int:
+        return sum(each["psub"] != "0" for each in self.client.client_list())
+
+    @contextmanager
+    def worker(self, *queues: str, **options: Any) -> Iterator[Worker]:
+        """A worker, at work; at the end of the block it is told to finish, and has gone."""
+        made = self.start(*queues, **options)
+        yield made
+        made.process.terminate()
+        made.process.wait(SLOW_S)
+
+    def ask_of_workers(self, tool: str, visibility_s: int) -> None:
+        """Flower's page of workers, or `celery inspect`, of an application with that visibility timeout."""
+        settings = {"SHOP_SETTINGS": json.dumps({"broker_transport_options": {"visibility_timeout": visibility_s}})}
+        if tool == "inspect":
+            self.begin(self.command("inspect", "active"), name=tool, **settings).process.wait(SLOW_S)
+            return
+        port = free_port()
+        command = self.command("flower", f"--port={port}", "--address=127.0.0.1")
+        flower = self.begin(command, lambda worker: "Connected to" in worker.said, tool, **settings)
+        wait_until(lambda: _is_fetched(f"http://127.0.0.1:{port}/workers?refresh=1"), SLOW_S, flower.said, 0.1)
+
+    def until(self, id: str, status: str) -> dict[str, Any]:
+        """Waits until Celery says that of a job; all it says."""
+        wait_until(lambda: self.do("result", id=id)["status"] == status, SLOW_S, f"{id} is {status}", 0.02)
+        found: dict[str, Any] = self.do("result", id=id)
+        return found
+
+    def until_acked(self) -> None:
+        """Waits until no worker holds a message."""
+        wait_until(lambda: not self.unacked(), SLOW_S, "all is acknowledged", 0.02)
+
+    def holding(self, *ids: str, worker: str = "", queue: str = "default", **options: Any) -> Worker:
+        """A worker that has begun these jobs, which go on until the key `go` is there."""
+        for id in ids:
+            self.enqueue(id, "shop.hold", ("go",), queue=queue)
+        made = self.start(queue, name=worker, **{"pool": "prefork", "slots": len(ids)} | options)
+        for id in ids:
+            self.until_ran(id)
+        return made
+
+    def waiting(self, queue: str = "default", prefix: str = "") -> list[str]:
+        """The jobs of a queue, those that a worker takes next first."""
+        return [
+            json.loads(message)["headers"]["id"]
+            for step in STEPS
+            for message in reversed(self.client.lrange(f"{prefix}{queue}{step}", 0, -1))
+        ]
+
+    def unacked(self, prefix: str = "") -> dict[str, float]:
+        """The jobs that workers hold, and when each was taken, in unix seconds."""
+        held = self.client.hgetall(f"{prefix}unacked")
+        since = dict(self.client.zrange(f"{prefix}unacked_index", 0, -1, withscores=True))
+        return {json.loads(entry)[0]["headers"]["id"]: since.get(tag, 0) for tag, entry in held.items()}
+
+    def age(self, seconds: float, *ids: str) -> None:
+        """These, or all that workers hold, were taken so much earlier."""
+        for tag, entry in self.client.hgetall("unacked").items():
+            if not ids or json.loads(entry)[0]["headers"]["id"] in ids:
+                self.client.zincrby("unacked_index", -seconds, tag)
+
+
+def _is_fetched(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=SLOW_S) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False

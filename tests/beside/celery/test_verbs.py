@@ -1,0 +1,340 @@
+"""rqtui's verbs on Celery's keys: stock workers run what each of them left, and stock tools see the same."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+from beside.celery.stock import STEPS, Stock
+from beside.stock import SLOW_S
+from redis import Redis
+from waiting import wait_until
+
+pytestmark = pytest.mark.beside
+HOUR_S = 3600
+CALL = json.dumps({"task": "shop.add", "args": [1], "kwargs": {"b": 2}})
+LATE = {"task_acks_late": True}
+
+
+def counts(stock: Stock, queue: str = "default") -> dict[str, int | None]:
+    """How many stand where, as `rqtui snapshot` says."""
+    [found] = [each for each in stock.rqtui("snapshot")["queues"] if each["queue"] == queue]
+    return {place["place"]: place["count"] for place in found["places"]}
+
+
+def ids(stock: Stock, place: str, queue: str = "default") -> list[str]:
+    """The jobs of a place, as `rqtui jobs` lists them."""
+    return [job["id"] for job in stock.rqtui("jobs", f"celery:{queue}", place)["jobs"]]
+
+
+def test_rqtui_shows_what_stock_tools_show(stock: Stock, client: Redis) -> None:
+    stock.configure(**LATE)
+    for id in ("later-2", "later-1"):
+        stock.enqueue(id, countdown=HOUR_S - int(id[-1]) * 60)
+    stock.holding("held", worker="w1")
+    for id in ("next", "other"):
+        stock.enqueue(id)
+    wait_until(lambda: len(stock.unacked()) == 5, SLOW_S, "all are taken")
+    stock.enqueue("mailed", "shop.confirm", ({"of": [1, None]},), queue="mail", kwargs={"big": 10**25})
+    for priority in (9, 6, 0):
+        stock.enqueue(f"p{priority}", queue="mail", priority=priority)
+    stock.enqueue("pickled", "shop.add", ([1], {"b": None}), queue="mail", serializer="pickle", priority=3)
+    stock.enqueue("zipped", "shop.add", ("a" * 2000,), queue="mail", compression="zlib", priority=3)
+
+    assert (counts(stock)["eta"], counts(stock)["unacked"], counts(stock)["late"], counts(stock)["queue"]) == (
+        2,
+        3,
+        0,
+        0,
+    )
+    assert counts(stock, "mail")["queue"] == stock.do("length", queue="mail") == 6
+    assert ids(stock, "queue", "mail") == stock.waiting("mail") == ["mailed", "p0", "pickled", "zipped", "p6", "p9"]
+    [active] = stock.do("inspect", method="active")["w1@shop"]
+    reserved = [each["id"] for each in stock.do("inspect", method="reserved")["w1@shop"]]
+    scheduled = {each["request"]["id"]: each for each in stock.do("inspect", method="scheduled")["w1@shop"]}
+    assert {*ids(stock, "unacked")} == {active["id"], *reserved} == {"held", "next", "other"}
+    assert ids(stock, "eta") == ["later-2", "later-1"]
+    assert {*scheduled} == {"later-1", "later-2"}
+    calls = {job["id"]: job["call"] for job in stock.rqtui("jobs", "celery:mail", "queue")["jobs"]}
+    assert calls["mailed"] == "shop.confirm({'of': [1, None]}, big=10000000000000000000000000)"
+    assert calls["pickled"] == "shop.add([1], {'b': None})"
+    assert calls["zipped"].startswith("shop.add('aaaa")
+
+    stock.age(HOUR_S + 60, "held")
+    assert (counts(stock)["unacked"], counts(stock)["late"]) == (2, 1)
+    assert ids(stock, "late") == ["held"]
+    facts = {fact["name"]: fact["value"] for fact in stock.rqtui("show", "celery:default", "next")["facts"]}
+    assert facts["delivery tag"] in [tag.decode() for tag in client.hkeys("unacked")]
+
+
+def test_a_result_that_is_kept_is_shown_with_its_traceback(stock: Stock, client: Redis) -> None:
+    stock.start()
+    stock.enqueue("sum")
+    stock.enqueue("bad", "shop.confirm", (7,))
+    error = stock.until("bad", "FAILURE")["error"]
+    shown = {id: stock.rqtui("show", "celery:default", id) for id in ("sum", "bad")}
+    facts = {id: {fact["name"]: fact["value"] for fact in found["facts"]} for id, found in shown.items()}
+    assert (facts["sum"]["status"], facts["sum"]["result"]) == ("SUCCESS", 3)
+    assert facts["bad"]["status"] == "FAILURE"
+    assert [found["place"] for found in shown.values()] == ["succeeded", "failed"]
+    assert shown["bad"]["error"] == error.strip()
+
+
+def test_a_stock_worker_runs_what_rqtui_put_moved_ahead_rescheduled_and_reprioritised(
+    stock: Stock, client: Redis
+) -> None:
+    stock.configure(worker_prefetch_multiplier=1)
+    for id in ("first", "second", "deleted", "urgent"):
+        stock.enqueue(id, priority=3)
+    for id in ("sooner", "never"):
+        stock.enqueue(id, countdown=HOUR_S, priority=3)
+    stock.enqueue("pickled", args=({"a": (1,)}, {}), serializer="pickle", priority=9)
+    assert stock.rqtui("put", stock.queue, CALL, "--id", "put")["results"] == [{"id": "put", "word": "moved"}]
+    stock.rqtui("put", stock.queue, CALL, "--id", "low", "--priority", "6")
+    stock.rqtui("put", stock.queue, CALL, "--id", "put-later", "--delay", "1h")
+    assert [client.llen(f"default{step}") for step in STEPS] == [2, 6, 1, 1]
+    assert stock.act("delete", "deleted") == {"deleted": "moved"}
+    assert stock.act("bump", "second") == {"second": "moved"}
+    assert stock.waiting()[0] == "second"
+    assert stock.act("reprioritise", "urgent", "--set", "priority=0") == {"urgent": "moved"}
+    assert stock.act("reschedule", "sooner", "--set", "delay_ms=0") == {"sooner": "moved"}
+    assert stock.act("reschedule", "put-later", "--set", "delay_ms=0") == {"put-later": "moved"}
+    assert stock.act("reschedule", "never", "--set", "delay_ms=3000000") == {"never": "moved"}
+    never = next(
+        json.loads(each)["headers"]
+        for each in client.lrange(f"default{STEPS[1]}", 0, -1)
+        if json.loads(each)["headers"]["id"] == "never"
+    )
+    assert never["eta"] > time.strftime("%Y-%m-%dT%H:%M", time.gmtime(time.time() + 2900))
+
+    stock.configure(worker_prefetch_multiplier=1, accept_content=["json", "pickle"])
+    ran = ("second", "put", "urgent", "put-later", "first", "sooner", "low")
+    stock.start(name="w1")
+    for id in ran:
+        assert stock.until(id, "SUCCESS")["value"] == 3
+    stock.until("pickled", "FAILURE")  # a dict and a dict have no sum: it was run with what it was given
+    assert "TypeError" in stock.do("result", id="pickled")["error"]
+    order = [*stock.runs()]
+    assert order[0] == "second"
+    assert {*order} == {*ran, "pickled"}
+    assert order.index("low") > order.index("first") > order.index("urgent")
+    assert {len(runs) for runs in stock.runs().values()} == {1}
+    assert [*stock.unacked()] == ["never"]
+    [scheduled] = stock.do("inspect", method="scheduled")["w1@shop"]
+    assert scheduled["request"]["id"] == "never"
+    assert ids(stock, "eta") == ["never"]
+
+
+def test_what_is_put_for_later_runs_when_it_is_due(stock: Stock, client: Redis) -> None:
+    worker = stock.start()
+    stock.rqtui("put", stock.queue, CALL, "--id", "soon", "--delay", "2s")
+    stock.rqtui("put", stock.queue, CALL, "--id", "due", "--due", "2026-01-01T00:00Z")
+    assert stock.until("soon", "SUCCESS")["value"] == 3
+    assert stock.until("due", "SUCCESS")["value"] == 3
+    assert worker.process.poll() is None
+
+
+def test_rqtui_revokes_what_waits_what_is_not_due_and_what_runs(stock: Stock, client: Redis) -> None:
+    assert stock.act("cancel", "waits", code=1) == {"waits": "gone"}
+    stock.configure(**LATE, worker_prefetch_multiplier=2)
+    worker = stock.holding("held", worker="w1")
+    stock.enqueue("later", countdown=HOUR_S)
+    stock.enqueue("prefetched")
+    wait_until(lambda: len(stock.unacked()) == 3, SLOW_S, "they are taken")
+    stock.enqueue("waits")
+    assert stock.waiting() == ["waits"]
+    for id in ("later", "prefetched", "waits", "held"):
+        assert stock.act("cancel", id) == {id: "asked"}
+    wait_until(
+        lambda: {*stock.do("inspect", method="revoked")["w1@shop"]} == {"later", "prefetched", "waits", "held"},
+        SLOW_S,
+        "the worker keeps them in mind",
+        0.05,
+    )
+    for id in ("prefetched", "waits", "held"):
+        stock.until(id, "REVOKED")
+    assert stock.runs() == {"held": ["w1"]}
+    worker.kill()
+    stock.enqueue("alone")
+    assert stock.act("cancel", "alone", code=1) == {"alone": "unheard"}
+
+
+def test_rqtui_pauses_a_queue_of_workers_that_listen_and_says_how_many(stock: Stock, client: Redis) -> None:
+    refused = stock.refused("pause", queue="celery:celery")
+    assert "no worker listens" in refused
+    stock.start("default", "other", name="w1")
+    stock.start("default", name="w2")
+
+    def consumed() -> set[str]:
+        told = stock.do("inspect", method="active_queues", workers=2)
+        return {f"{worker.partition('@')[0]} {each['name']}" for worker, queues in told.items() for each in queues}
+
+    assert consumed() == {"w1 default", "w1 other", "w2 default"}
+    paused = stock.rqtui("act", "pause", stock.queue, "--yes")
+    assert "2" in json.dumps(paused)
+    wait_until(lambda: consumed() == {"w1 other"}, SLOW_S, "nobody takes of it", 0.05)
+    stock.enqueue("waits")
+    stock.enqueue("passes", queue="other")
+    stock.until("passes", "SUCCESS")
+    assert stock.waiting() == ["waits"]
+    stock.rqtui("act", "resume", stock.queue, "--yes")
+    stock.until("waits", "SUCCESS")
+    wait_until(lambda: consumed() == {"w1 default", "w1 other", "w2 default"}, SLOW_S, "both take of it", 0.05)
+
+
+def test_a_worker_that_is_stopped_ends_after_its_job(stock: Stock, client: Redis) -> None:
+    one, other = stock.holding("held", worker="w1"), stock.start(name="w2")
+    assert stock.rqtui("act", "stop", stock.queue, "w1@shop", "--yes")["results"][0]["word"] == "asked"
+    wait_until(lambda: "Got shutdown from remote" in one.said, SLOW_S, "it was told", 0.05)
+    assert one.process.poll() is None
+    client.set("go", 1)
+    wait_until(lambda: one.process.poll() is not None, SLOW_S, "it has ended", 0.05)
+    assert stock.do("result", id="held")["status"] == "SUCCESS"
+    assert other.process.poll() is None
+
+
+def test_rqtui_gives_out_again_what_a_killed_worker_held_as_kombu_does(stock: Stock, client: Redis) -> None:
+    stock.configure(**LATE)
+    killed = stock.holding("held", worker="killed")
+    stock.enqueue("prefetched", priority=6)
+    wait_until(lambda: len(stock.unacked()) == 2, SLOW_S, "they are taken")
+    killed.kill()
+    before = {json.loads(entry)[0]["headers"]["id"]: json.loads(entry)[0] for entry in client.hvals("unacked")}
+    assert not any(stock.rqtui("reap", stock.queue, "--once")["reaped"].values())
+    stock.age(HOUR_S + 1, "held")
+    stock.age(HOUR_S + 2, "prefetched")
+    assert stock.act("release", "prefetched") == {"prefetched": "moved"}
+    assert stock.rqtui("reap", stock.queue, "--once")["reaped"]["ready"] == 1
+    assert stock.unacked() == {}
+    assert [client.llen(f"default{step}") for step in STEPS] == [1, 0, 1, 0]
+    for step in (STEPS[0], STEPS[2]):
+        [message] = map(json.loads, client.lrange(f"default{step}", 0, -1))
+        known: dict[str, Any] = before[message["headers"]["id"]]
+        known["headers"]["redelivered"] = known["properties"]["delivery_info"]["redelivered"] = True
+        assert message == known
+    client.set("go", 1)
+    stock.start(name="next")
+    for id in ("held", "prefetched"):
+        stock.until(id, "SUCCESS")
+    assert stock.runs() == {"held": ["killed", "next"], "prefetched": ["next"]}
+
+
+def test_undo_brings_back_what_the_stock_worker_then_runs(stock: Stock, client: Redis) -> None:
+    for id in ("first", "deleted", "moved", "last"):
+        stock.enqueue(id, priority=0)
+    stock.enqueue("later", countdown=HOUR_S)
+    before = {step: client.lrange(f"default{step}", 0, -1) for step in STEPS}
+    for verb, id, *more in (
+        ("delete", "deleted"),
+        ("bump", "last"),
+        ("reprioritise", "moved", "--set", "priority=9"),
+        ("reschedule", "later", "--set", "delay_ms=1000"),
+    ):
+        assert stock.act(verb, id, *more) == {id: "moved"}, verb
+        stock.rqtui("undo")
+        assert {step: client.lrange(f"default{step}", 0, -1) for step in STEPS} == before, verb
+    stock.start()
+    for id in ("first", "deleted", "moved", "last"):
+        stock.until(id, "SUCCESS")
+    assert {id: len(runs) for id, runs in stock.runs().items()} == dict.fromkeys(
+        ("first", "deleted", "moved", "last"), 1
+    )
+
+
+def test_purge_and_what_celery_purges(stock: Stock, client: Redis) -> None:
+    for number, priority in enumerate((0, 3, 6, 9, 9)):
+        stock.enqueue(f"gone-{number}", priority=priority)
+    stock.enqueue("stays", queue="mail")
+    ran = stock.rqtui("act", "purge", stock.queue, "--all", "--yes")
+    assert "5" in json.dumps(ran)
+    assert stock.do("length", queue="default") == 0
+    assert stock.do("length", queue="mail") == 1
+
+
+def test_with_a_prefix_all_of_it_holds(stock: Stock, client: Redis) -> None:
+    settings = {"broker_transport_options": {"global_keyprefix": "shop:"}, **LATE}
+    stock.configure(**settings)
+    layout = ("--layout", "celery:prefix=shop:")
+    stock.enqueue("later", countdown=HOUR_S)
+    killed = stock.holding("held", worker="w1")
+    wait_until(lambda: len(stock.unacked("shop:")) == 2, SLOW_S, "they are taken")
+    stock.rqtui(*layout, "put", stock.queue, CALL, "--id", "put")
+    for said in (layout, ()):  # where all keys of Celery have the same prefix, nobody has to say it
+        [queue] = stock.rqtui(*said, "snapshot")["queues"]
+        assert (queue["queue"], queue["layout"]) == ("default", "celery")
+        assert {place["place"]: place["count"] for place in queue["places"]}["eta"] == 1
+    assert stock.rqtui(*layout, "act", "cancel", stock.queue, "held", "--yes")["results"][0]["word"] == "asked"
+    stock.until("held", "REVOKED")
+    assert stock.until("put", "SUCCESS")["value"] == 3
+    facts = stock.rqtui(*layout, "show", stock.queue, "put")["facts"]
+    assert ("status", "SUCCESS") in [(fact["name"], fact["value"]) for fact in facts]
+    killed.kill()
+    tag = client.zrange("shop:unacked_index", 0, 0)[0]
+    client.zincrby("shop:unacked_index", -2 * HOUR_S, tag)
+    assert [each["id"] for each in stock.rqtui(*layout, "jobs", stock.queue, "eta")["jobs"]] == ["later"]
+
+
+def test_a_copy_of_a_stock_message_runs_too(stock: Stock, client: Redis) -> None:
+    stock.enqueue("one", kwargs={}, priority=6)
+    stock.enqueue("pickled", args=(20, 22), serializer="pickle", priority=6)
+    for id in ("one", "pickled"):
+        stock.rqtui("act", "duplicate", stock.queue, id, "--yes")
+    copies = [id for id in stock.waiting() if id not in ("one", "pickled")]
+    assert len(copies) == 2
+    tags = [json.loads(each)["properties"]["delivery_tag"] for each in client.lrange(f"default{STEPS[2]}", 0, -1)]
+    tags += [json.loads(each)["properties"]["delivery_tag"] for each in client.lrange("default", 0, -1)]
+    assert len({*tags}) == 4, "two with one tag would be acknowledged as one"
+    stock.configure(accept_content=["json", "pickle"])
+    stock.start()
+    assert sorted(stock.until(id, "SUCCESS")["value"] for id in ("one", "pickled", *copies)) == [3, 3, 42, 42]
+    stock.until_acked()
+
+
+def test_migration_takes_what_waits_and_leaves_what_workers_hold(stock: Stock, client: Redis) -> None:
+    stock.configure(task_acks_late=True, worker_prefetch_multiplier=1)
+    stock.holding("held", worker="w1")
+    for number, priority in enumerate((0, 3, 9)):
+        stock.enqueue(f"moved-{number}", priority=priority)
+    bodies = {
+        json.loads(each)["headers"]["id"]: each for step in STEPS for each in client.lrange(f"default{step}", 0, -1)
+    }
+    moved = stock.rqtui("migrate", stock.queue, "native:mail", code=1)
+    assert moved["moved"] == 3
+    assert moved["left"] == 1
+    assert stock.waiting() == []
+    assert {*stock.unacked()} == {"held"}
+    for id, body in bodies.items():
+        shown = stock.rqtui("show", "native:mail", id, "--body")
+        assert shown["body"]["value"] == json.loads(body)
+    client.set("go", 1)
+    stock.until("held", "SUCCESS")
+
+
+def test_migration_keeps_when_a_message_is_due(stock: Stock, client: Redis) -> None:
+    stock.enqueue("now")
+    stock.enqueue("later", countdown=HOUR_S // 2)
+    assert stock.rqtui("migrate", stock.queue, "native:mail")["moved"] == 2
+    [queue] = [each for each in stock.rqtui("snapshot")["queues"] if each["queue"] == "mail"]
+    assert {place["place"]: place["count"] for place in queue["places"] if place["count"]} == {
+        "scheduled": 1,
+        "ready": 1,
+    }
+    assert [job["id"] for job in stock.rqtui("jobs", "native:mail", "scheduled")["jobs"]] == ["later"]
+
+
+def test_a_chain_a_group_and_a_chord_show_what_follows_them(stock: Stock, client: Redis) -> None:
+    made = stock.do("canvas", queue="default")
+    facts = {
+        id: {fact["name"]: fact["value"] for fact in stock.rqtui("show", stock.queue, id)["facts"]}
+        for id in stock.waiting()
+    }
+    assert "shop.add(3)" in facts[made["chain"]]["chain"]
+    assert [facts[id]["group"] for id in made["chord"]] == [facts[made["chord"][0]]["group"]] * 2
+    assert "shop.total" in facts[made["chord"][0]]["chord"]
+    for id in made["chord"]:
+        assert stock.act("bump", id) == {id: "moved"}
+    stock.start()
+    assert stock.until(made["ends"]["chain"], "SUCCESS")["value"] == 6
+    assert stock.until(made["ends"]["chord"], "SUCCESS")["value"] == 10

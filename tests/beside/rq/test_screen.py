@@ -1,0 +1,98 @@
+"""The person on call, before a Redis where the stock application runs: the screen, no option, keys."""
+
+from __future__ import annotations
+
+import pytest
+from beside.rq.stock import FIXED, Stock, aged
+from redis import Redis
+from screens import WIDE, on_screen, screen
+
+pytestmark = pytest.mark.beside
+
+
+@on_screen
+async def test_r_requeues_a_failed_job_and_the_stock_worker_finishes_it(stock: Stock, client: Redis, url: str) -> None:
+    stock.do("enqueue", queue="default", func="shop.confirm", args=[4711], id="bad")
+    stock.start(name="w1")
+    stock.until("bad", "failed")
+    client.set(FIXED, 1)
+    async with screen(url, WIDE) as it:
+        await it.until_shown("default", "rq")
+        await it.press("enter", "8")
+        await it.until_shown("failed 1", "shop.confirm", "no such order: 4711")
+        await it.press("R")
+        await it.until(lambda: stock.do("job", id="bad")["status"] == "finished", "the stock worker has run it")
+        await it.until_shown("finished 1")
+    assert stock.runs() == {"bad": ["w1", "w1"]}
+
+
+@on_screen
+async def test_a_worker_killed_with_9_is_told_and_its_job_reaped_by_a_key(
+    stock: Stock, client: Redis, url: str
+) -> None:
+    stock.holding("held", "killed", retries=1).kill()
+    aged(client, "default", 600)
+    async with screen(url, WIDE) as it:
+        await it.until_shown("default", "rq")
+        await it.press("enter")
+        await it.until_shown("without a sign of life", "killed", "rqtui reap rq:default", "without a hash")
+        await it.press("w")
+        await it.until_shown("gone", "silent 1 with 1 job")
+        await it.press("escape", "full_stop")
+        await it.until(lambda: stock.do("job", id="held")["status"] == "queued", "the reaper has queued it again")
+        await it.until(lambda: "without a sign of life" not in it.text(), "the finding is gone")
+        client.set("go", 1)
+        stock.start(name="next")
+        await it.until(lambda: stock.do("job", id="held")["status"] == "finished", "a stock worker has run it again")
+        await it.until_shown("finished 1")
+    assert stock.runs() == {"held": ["killed", "next"]}
+
+
+@on_screen
+async def test_each_verb_has_its_key_and_a_stock_worker_runs_what_they_left(
+    stock: Stock, client: Redis, url: str
+) -> None:
+    for id in ("killed", "deleted", "stays"):
+        stock.do("enqueue", queue="default", func="shop.add", args=[1, 2], id=id)
+    for id in ("sooner", "promoted"):
+        stock.do("enqueue", queue="default", func="shop.add", args=[3, 4], id=id, in_s=3600)
+    client.zadd("rq:scheduled:default", {"sooner": int(client.zscore("rq:scheduled:default", "promoted")) - 60})
+    async with screen(url, WIDE) as it:
+        await it.until_shown("default", "rq")
+        await it.press("enter", "4")
+        await it.until_shown("queued 3")
+        await it.press("K", "y")
+        await it.until(lambda: stock.do("job", id="killed")["status"] == "canceled", "K kills")
+        await it.until_shown("queued 2")
+        await it.press("j", "D")
+        await it.until_shown("Delete: deleted")
+        await it.press("y")
+        await it.until(lambda: stock.do("job", id="deleted") is None, "D deletes")
+        await it.press("1")
+        await it.until_shown("scheduled 2", "sooner")
+        await it.press("j", "R")
+        await it.until(lambda: stock.do("job", id="promoted")["status"] == "queued", "R promotes")
+        await it.until_shown("scheduled 1")
+        await it.press("k", "T")
+        await it.until_shown("due from now")
+        await it.press('"5m', "enter")
+        await it.until(lambda: 200 < stock.do("due", queue="default")["sooner"] < 301, "T says when")
+        await it.press("P")
+        await it.until_shown("no worker takes a job of any queue")
+        await it.press("y")
+        await it.until(lambda: stock.do("suspended"), "P pauses")
+        await it.until_shown("P resume")
+        await it.press("P", "y")
+        await it.until(lambda: not stock.do("suspended"), "P resumes")
+        await it.press("N")
+        await it.until_shown("Enqueue a job in default", "module.function")
+        await it.press("end", "ctrl+u", '"{"func": "shop.add", "args": [20, 22]}', "tab", '"new', "enter")
+        await it.until(lambda: stock.do("job", id="new"), "N enqueues")
+    assert stock.act("reschedule", "sooner", "--set", "delay_ms=0") == {"sooner": "moved"}
+    stock.start(options=("--with-scheduler",))
+    for id in ("stays", "promoted", "new", "sooner"):
+        stock.until(id, "finished")
+    assert stock.do("job", id="new")["value"] == 42
+    assert {id: len(runs) for id, runs in stock.runs().items()} == dict.fromkeys(
+        ("stays", "promoted", "new", "sooner"), 1
+    )

@@ -1,0 +1,164 @@
+"""rqtui's verbs on RQ's keys: stock workers run what each of them put in the queue, and stock tools see the same."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from beside.rq.stock import FIXED, SLOW_S, Stock
+from redis import Redis
+from waiting import wait_until
+
+pytestmark = pytest.mark.beside
+HOUR_S = 3600
+CALL = json.dumps({"func": "shop.add", "args": [1, 2]})
+
+
+def _in_every_place(stock: Stock) -> None:
+    """A job of stock RQ in each place but between queue and start; `failed` has two."""
+    stock.do("enqueue", queue="default", func="shop.add", args=[1, 2], id="done")
+    for id in ("bad-1", "bad-2"):
+        stock.do("enqueue", queue="default", func="shop.confirm", args=[id], id=id, kwargs={})
+    with stock.worker():
+        stock.until("done", "finished")
+        stock.until("bad-2", "failed")
+    stock.holding("held")
+    stock.do("enqueue", queue="default", func="shop.add", args=[1], kwargs={"b": 2}, id="next")
+    stock.do("enqueue", queue="default", func="shop.add", args=["a", "b"], id="last")
+    stock.do("enqueue", queue="default", func="shop.add", args=[3, 4], id="later", in_s=HOUR_S)
+    stock.do("enqueue", queue="default", func="shop.add", args=[5, 6], id="child", depends_on="last")
+    stock.do("enqueue", queue="default", func="shop.add", args=[7, 8], id="dropped")
+    stock.do("cancel", id="dropped")
+
+
+def test_rqtui_shows_what_stock_tools_show(stock: Stock) -> None:
+    _in_every_place(stock)
+    counts = stock.do("counts", queue="default")
+    [queue] = stock.rqtui("snapshot")["queues"]
+    assert (queue["queue"], queue["layout"], queue["workers"]) == ("default", "rq", 1)
+    shown = {place["place"]: place["count"] for place in queue["places"]}
+    assert counts == {place: shown[place] for place in counts}
+    assert sum(counts.values()) == sum(shown.values()) == 9
+    for place in counts:
+        page = stock.rqtui("jobs", "rq:default", place)
+        assert [job["id"] for job in page["jobs"]] == stock.do("ids", queue="default", place=place), place
+        for job in page["jobs"]:
+            known = stock.do("job", id=job["id"])
+            assert (job["call"], job["name"]) == (known["description"], known["function"])
+    info = stock.rq("info")
+    assert "default" in info
+    assert ", 1 executing, 1 finished, 2 failed" in info
+    [worker] = stock.do("workers")
+    [seen] = stock.rqtui("workers")
+    assert (seen["worker"], seen["queues"]) == (worker["name"], worker["queues"])
+    failed = stock.rqtui("show", "rq:default", "bad-1")
+    assert failed["error"] == stock.do("job", id="bad-1")["error"]
+    done = {fact["name"]: fact["value"] for fact in stock.rqtui("show", "rq:default", "done")["facts"]}
+    assert done["result"] in (3, "3")
+
+
+def test_a_stock_worker_runs_what_rqtui_put_requeued_promoted_rescheduled_and_moved_ahead(
+    stock: Stock, client: Redis
+) -> None:
+    for id in ("bad", "worse", "given-up"):
+        stock.do("enqueue", queue="default", func="shop.confirm", args=[id], id=id)
+    with stock.worker():
+        for id in ("bad", "worse", "given-up"):
+            stock.until(id, "failed")
+    client.set(FIXED, 1)
+    for id in ("later", "sooner", "killed-later"):
+        stock.do("enqueue", queue="default", func="shop.add", args=[3, 4], id=id, in_s=HOUR_S)
+    for id in ("first", "second", "killed", "deleted", "revived"):
+        stock.do("enqueue", queue="default", func="shop.add", args=[5, 6], id=id)
+    stock.do("enqueue", queue="default", func="shop.add", args=[9, 9], id="child", depends_on="later")
+
+    assert stock.rqtui("put", "rq:default", CALL, "--id", "put")["results"] == [{"id": "put", "word": "moved"}]
+    assert stock.rqtui("put", "rq:default", CALL, "--id", "put")["results"] == [{"id": "put", "word": "exists"}]
+    stock.rqtui("put", "rq:default", CALL, "--id", "put-later", "--delay", "1h")
+    assert stock.act("requeue", "bad", "worse") == {"bad": "moved", "worse": "moved"}
+    assert stock.act("kill", "killed", "killed-later", "revived") == dict.fromkeys(
+        ("killed", "killed-later", "revived"), "moved"
+    )
+    assert stock.do("statuses", ids=["killed", "killed-later", "bad"]) == ["canceled", "canceled", "queued"]
+    assert sorted(stock.do("ids", queue="default", place="canceled")) == ["killed", "killed-later", "revived"]
+    assert stock.act("requeue", "revived") == {"revived": "moved"}
+    assert stock.act("delete", "deleted", "given-up") == {"deleted": "moved", "given-up": "moved"}
+    assert stock.do("statuses", ids=["deleted", "given-up"]) == [None, None]
+    assert stock.do("ids", queue="default", place="failed") == []
+    assert stock.act("bump", "second") == {"second": "moved"}
+    assert stock.do("ids", queue="default", place="queued")[0] == "second"
+    assert stock.act("promote", "later", "put-later", "child") == dict.fromkeys(
+        ("later", "put-later", "child"), "moved"
+    )
+    assert stock.act("reschedule", "sooner", "--set", "delay_ms=60000") == {"sooner": "moved"}
+    assert 50 < stock.do("due", queue="default")["sooner"] < 61
+    assert stock.act("reschedule", "sooner", "--set", "delay_ms=0") == {"sooner": "moved"}
+    assert [stock.do("job", id=id)["ttl"] for id in ("bad", "worse", "revived", "later", "put")] == [-1] * 5
+
+    ran = ("second", "first", "put", "bad", "worse", "revived", "later", "put-later", "child", "sooner")
+    stock.start(options=("--with-scheduler",))
+    for id in ran:
+        stock.until(id, "finished")
+    assert stock.do("job", id="put") | {"ttl": 0} == {
+        "status": "finished",
+        "origin": "default",
+        "function": "shop.add",
+        "args": [1, 2],
+        "kwargs": {},
+        "description": "shop.add(1, 2)",
+        "value": 3,
+        "error": None,
+        "ttl": 0,
+    }
+    runs = stock.runs()
+    assert {id: len(runs[id]) for id in ran} == {id: 2 if id in ("bad", "worse") else 1 for id in ran}
+    assert [id for id in runs if id not in ran] == ["given-up"]
+    assert list(runs).index("second") < list(runs).index("first")
+    counts = stock.do("counts", queue="default")
+    assert counts["finished"] == len(ran)
+    assert counts["canceled"] == 2
+    assert sum(counts.values()) == len(ran) + 2
+
+
+def test_rqtui_cancels_a_job_that_runs_stops_a_worker_and_suspends_all(stock: Stock, client: Redis) -> None:
+    worker = stock.holding("endless", "alone", retries=3)
+    assert stock.act("cancel", "endless") == {"endless": "asked"}
+    stock.until("endless", "stopped")
+    assert stock.do("ids", queue="default", place="failed") == ["endless"]
+    told = stock.rqtui("show", "rq:default", "endless")["facts"]
+    assert ("status", "stopped") in [(fact["name"], fact["value"]) for fact in told]
+
+    stock.rqtui("act", "pause", "rq:default", "--yes")
+    assert stock.do("suspended")
+    [queue] = stock.rqtui("snapshot")["queues"]
+    assert queue["paused"]
+    stock.rqtui("act", "resume", "rq:default", "--yes")
+    assert not stock.do("suspended")
+    stock.do("suspended", wish=True)
+    [queue] = stock.rqtui("snapshot")["queues"]
+    assert queue["paused"]
+    stock.rqtui("act", "resume", "rq:default", "--yes")
+    stock.do("enqueue", queue="default", func="shop.add", args=[1, 2], id="after")
+    stock.until("after", "finished")
+
+    stock.rqtui("act", "stop", "rq:default", worker.name, "--yes")
+    wait_until(lambda: worker.process.poll() is not None, SLOW_S, "the worker has ended")
+    assert stock.do("workers") == []
+    assert stock.rqtui("workers") == []
+
+
+def test_what_is_due_is_dispatched_where_no_scheduler_is_and_left_to_one_where_it_is(
+    stock: Stock, client: Redis
+) -> None:
+    stock.do("enqueue", queue="default", func="shop.add", args=[1, 2], id="due", in_s=0)
+    wait_until(lambda: stock.do("due", queue="default")["due"] < 0, what="it is due")
+    assert stock.rqtui("dispatch", "rq:default", "--once")["dispatched"] == 1
+    assert stock.do("ids", queue="default", place="queued") == ["due"]
+    stock.start(options=("--with-scheduler",))
+    stock.until("due", "finished")
+    wait_until(lambda: client.exists("rq:scheduler-lock:default"), SLOW_S, "it is a scheduler")
+    stock.do("enqueue", queue="default", func="shop.add", args=[1, 2], id="theirs", in_s=HOUR_S)
+    client.zadd("rq:scheduled:default", {"theirs": 1})
+    stock.rqtui("dispatch", "rq:default", "--once")
+    stock.until("theirs", "finished")
+    assert {id: len(runs) for id, runs in stock.runs().items()} == {"due": 1, "theirs": 1}

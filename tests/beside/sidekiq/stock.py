@@ -1,0 +1,123 @@
+"""Stock Sidekiq beside a test: its API through a driver, and its processes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from beside import stock
+from beside.environments import Ruby
+from beside.stock import SLOW_S, Worker
+from redis import Redis
+from waiting import wait_until
+
+APP = Path(__file__).parent / "app"
+BEAT_S, LIFE_S = 10, 60  # of a process: how often it beats, and how long its keys outlive it
+
+
+class Stock(stock.Stock):
+    """Sidekiq of one version at one Redis. A worker's name is that of its machine, the begin of its identity."""
+
+    queue = "sidekiq:default"
+
+    def __init__(self, ruby: Ruby, url: str, logs: Path, app: Path = APP) -> None:
+        self._ruby, self._app = ruby, app
+        environ = {**ruby.environ, "REDIS_URL": url, "DYNO": "driver"}
+        super().__init__([*ruby.command, str(app / "driver.rb")], environ, url, logs)
+
+    @cached_property
+    def version(self) -> str:
+        """Sidekiq's."""
+        return str(self.do("version"))
+
+    @cached_property
+    def has(self) -> dict[str, bool]:
+        """Whether `active_job`, `cron` and `steps` are there."""
+        found: dict[str, bool] = self.do("has")
+        return found
+
+    @cached_property
+    def work_key(self) -> str:
+        """What its hash of running jobs is called behind the identity."""
+        return ":workers" if int(self.version.split(".")[0]) < 7 else ":work"
+
+    def push(
+        self, *jids: str, job: str = "HardJob", args: tuple[Any, ...] = (), queue: str = "default", **more: Any
+    ) -> None:
+        """`Sidekiq::Client.push` of a job for each jid; `in_s`: so much later."""
+        if (in_s := more.pop("in_s", None)) is not None:
+            more["at"] = time.time() + in_s
+        items = [{"class": job, "args": list(args), "jid": jid, "queue": queue, **more} for jid in jids]
+        self.do("push", items=items)
+
+    def start(self, *queues: str, name: str = "", threads: int = 2, grace_s: int = 1) -> Worker:
+        """A process, at work; it is killed when the test ends. At TERM it waits for its jobs for `grace_s`."""
+        name = name or f"stock-{self._number + 1}"
+        of_queues = [word for queue in queues or ("default",) for word in ("-q", queue)]
+        options = ("-r", str(self._app / "shop.rb"), "-g", "shop", "-c", str(threads), "-t", str(grace_s), *of_queues)
+        return self.begin([*self._ruby.command, self._ruby.program, *options], self._is_there, name, DYNO=name)
+
+    @contextmanager
+    def worker(self, *queues: str, name: str = "", threads: int = 2) -> Iterator[Worker]:
+        """A process, at work; at the end of the block it is told to finish, and has gone."""
+        made = self.start(*queues, name=name, threads=threads)
+        yield made
+        made.process.terminate()
+        made.process.wait(SLOW_S)
+
+    def identity(self, worker: Worker) -> str:
+        """What Sidekiq calls that process; empty before its first beat."""
+        begin = f"{worker.name}:".encode()
+        return next((each.decode() for each in self.client.smembers("processes") if each.startswith(begin)), "")
+
+    def _is_there(self, worker: Worker) -> bool:
+        identity = self.identity(worker)
+        return bool(identity) and self.client.hexists(identity, "beat")
+
+    def where(self, jid: str) -> str:
+        """Where the stock API finds a job: a queue, `schedule`, `retry`, `dead`, `work`; empty: nowhere."""
+        return " ".join(self.do("where", jids=[jid])[jid])
+
+    def until(self, jid: str, place: str) -> None:
+        """Waits until a job stands there, and nowhere else."""
+        wait_until(lambda: self.where(jid) == place, SLOW_S, f"{jid} is in {place or 'no place'}", 0.05)
+
+    def jids(self, place: str) -> list[str]:
+        """Which jobs stand in a queue or a set, as the stock API gives them."""
+        return [job["jid"] for job in self.do("jobs", place=place)]
+
+    def holding(
+        self,
+        *jids: str,
+        worker: str = "",
+        queue: str = "default",
+        job: str = "SlowJob",
+        args: tuple[Any, ...] = ("go",),
+    ) -> Worker:
+        """A process that runs these jobs, which go on until the key `go` is there, and has beaten with them."""
+        self.push(*jids, job=job, args=args, queue=queue)
+        made = self.start(queue, name=worker, threads=len(jids))
+        for jid in jids:
+            self.until_ran(jid)
+        wait_until(
+            lambda: {each["jid"] for each in self.do("work")} >= {*jids}, SLOW_S, "its beat tells its jobs", 0.05
+        )
+        return made
+
+    def age(self, worker: Worker, seconds: int) -> None:
+        """Its last beat is so much older, and its keys are so much nearer to their end, as if that time had passed."""
+        identity = self.identity(worker)
+        for key in (identity, f"{identity}{self.work_key}"):
+            if (left_s := self.client.ttl(key)) > 0:
+                self.client.expire(key, max(left_s - seconds, 0))
+        if beat := self.client.hget(identity, "beat"):
+            self.client.hset(identity, "beat", repr(float(beat) - seconds))
+
+
+def is_blocked(client: Redis) -> bool:
+    """Whether somebody waits for a job."""
+    return any(each["cmd"].lower() == "brpop" for each in client.client_list())

@@ -1,0 +1,98 @@
+"""What must never be done to Sidekiq's keys: each is refused in words, or cannot come about; looking writes nothing."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from beside.monitored import monitored, writes
+from beside.sidekiq.record import run as in_every_place
+from beside.sidekiq.stock import SLOW_S, Stock
+from redis import Redis
+from shell import shell
+from waiting import wait_until
+
+from rqtui.testing.keyspace import dump
+
+pytestmark = pytest.mark.beside
+HOUR_S = 3600
+PLACES = ("schedule", "retry", "queue", "work", "dead")
+LOOKS = (
+    *((word,) for word in ("snapshot", "health", "workers", "errors", "kinds", "stats", "loops", "schedules")),
+    *(("jobs", "sidekiq:default", place) for place in PLACES),
+    ("show", "sidekiq:default", "fatal"),
+    ("show", "sidekiq:default", "slow-1"),
+)
+
+
+def test_looking_writes_nothing(stock: Stock, client: Redis) -> None:
+    in_every_place(stock, client)
+    stock.kill_all()
+    before = dump(client)
+    with monitored(client) as seen:
+        for words in LOOKS:
+            ran = shell(stock.url, *words, "--json")
+            assert ran.code == 0 or words[0] in ("health", "workers"), (words, ran.out, ran.err)
+    assert len(seen) > len(LOOKS)
+    assert writes(client, seen) == []
+    assert dump(client) == before
+    with monitored(client) as seen:
+        stock.do("act", place="dead", jid="fatal", verb="delete")
+    assert writes(client, seen), "the check sees writes"
+
+
+def test_what_a_process_that_beats_runs_is_left_to_it(stock: Stock, client: Redis) -> None:
+    stock.holding("held", worker="living")
+    assert stock.rqtui("reap", "sidekiq:default", "--once")["reaped"] == {"ready": 0, "dead": 0}
+    assert "beats" in stock.refused("release", "held")
+    for verb in ("delete", "kill", "requeue", "promote"):
+        stock.refused(verb, "held")
+    assert stock.jids("default") == stock.jids("dead") == []
+    client.set("go", 1)
+    stock.until("held", "")
+    assert stock.runs() == {"held": ["living"]}
+
+
+def test_of_two_jobs_with_one_score_only_the_one_that_is_named_is_touched(stock: Stock, client: Redis) -> None:
+    stock.push("one", "two", "three", in_s=HOUR_S)
+    for member in client.zrange("schedule", 0, -1):
+        client.zadd("schedule", {member: 2_000_000_000})
+    assert stock.act("kill", "two") == {"two": "moved"}
+    assert sorted(stock.jids("schedule")) == ["one", "three"]
+    assert stock.act("delete", "one") == {"one": "moved"}
+    assert stock.jids("schedule") == ["three"]
+    assert stock.act("promote", "three") == {"three": "moved"}
+    assert stock.jids("dead") == ["two"]
+    assert stock.jids("default") == ["three"]
+
+
+def test_a_verb_on_many_jobs_of_a_shared_place_leaves_those_of_other_queues(stock: Stock, client: Redis) -> None:
+    stock.push("ours-1", "ours-2", in_s=HOUR_S)
+    stock.push("theirs", in_s=HOUR_S, queue="low")
+    found = stock.rqtui("act", "kill", "sidekiq:default", "--place", "schedule", "--all", "--yes")
+    assert found
+    assert stock.jids("schedule") == ["theirs"]
+    assert sorted(stock.jids("dead")) == ["ours-1", "ours-2"]
+
+
+def test_there_is_no_pause_and_it_is_said(stock: Stock, client: Redis) -> None:
+    stock.push("waits")
+    ran = shell(stock.url, "act", "pause", "sidekiq:default", "--yes")
+    assert ran.code == 2
+    assert "pause" in ran.err
+    assert not client.exists("paused")
+
+
+def test_a_body_that_is_no_job_is_refused_and_what_is_put_is_stock_json(stock: Stock, client: Redis) -> None:
+    for body in ("[1, 2]", "{}", '{"class": 7}', '{"class": "HardJob", "args": 3}', "no json", '{"args": []}'):
+        ran = shell(stock.url, "put", "sidekiq:default", body, "--id", "bad")
+        assert (ran.code, ran.out) == (2, ""), body
+        assert "class" in ran.err or "args" in ran.err or "JSON" in ran.err, ran.err
+    assert client.dbsize() == 0
+    args = ["ä", [1.5, None, True, {"b": [], "c": {}}], 12345678901234567890]
+    stock.rqtui("put", "sidekiq:default", json.dumps({"class": "HardJob", "args": args}), "--id", "odd")
+    [job] = stock.do("jobs", place="default")
+    assert (job["jid"], job["args"], job["item"]["retry"]) == ("odd", args, True)
+    with stock.worker():
+        stock.until_ran("odd")
+    wait_until(lambda: stock.where("odd") == "", SLOW_S, "it is done", 0.05)

@@ -1,0 +1,89 @@
+"""The person on call, before a Redis where the stock application runs: the screen, no option, keys."""
+
+from __future__ import annotations
+
+import pytest
+from beside.sidekiq.stock import Stock
+from beside.stock import FIXED
+from redis import Redis
+from screens import WIDE, on_screen, screen
+
+pytestmark = pytest.mark.beside
+HOUR_S = 3600
+
+
+@on_screen
+async def test_r_requeues_a_failed_job_and_a_killed_worker_is_followed_to_the_mended_state(
+    stock: Stock, client: Redis, url: str
+) -> None:
+    stock.push("dead", job="FatalJob", args=(4711,))
+    stock.push("retried", job="FailJob", args=(4712,))
+    first = stock.start(name="w1")
+    stock.until("dead", "dead")
+    stock.until("retried", "retry")
+    client.set(FIXED, 1)
+    async with screen(url, WIDE) as it:
+        await it.until_shown("default", "sidekiq")
+        await it.press("enter", "6")
+        await it.until_shown("FatalJob", "no such order: 4711")
+        await it.press("R")
+        await it.until(lambda: len(stock.runs()["dead"]) == 2, "the stock process has run the dead one")
+        await it.press("2")
+        await it.until_shown("FailJob", "no such order: 4712")
+        await it.press("R")
+        await it.until(lambda: len(stock.runs()["retried"]) == 2, "and the one that waited for a retry")
+        assert stock.runs() == {jid: ["w1", "w1"] for jid in ("dead", "retried")}
+        first.kill()
+        killed = stock.holding("held", worker="killed")
+        await it.press("4")
+        await it.until_shown("SlowJob", "held")
+        killed.kill()
+        stock.age(killed, 22)
+        await it.until_shown("s left", "beats no more", "rqtui reap sidekiq:default")
+        stock.age(killed, 10)
+        await it.press("full_stop")
+        await it.until(lambda: stock.where("held") == "default", "the reaper has put it back")
+        await it.until(lambda: "beats no more" not in it.text(), "the finding is gone")
+        client.set("go", 1)
+        stock.start(name="next")
+        await it.until(lambda: len(stock.runs()["held"]) == 2, "a stock process runs it again")
+    assert stock.runs()["held"] == ["killed", "next"]
+
+
+@on_screen
+async def test_each_verb_has_its_key_and_a_stock_process_runs_what_they_left(
+    stock: Stock, client: Redis, url: str
+) -> None:
+    stock.push("killed", "deleted", "stays")
+    stock.push("sooner", in_s=HOUR_S - 60)
+    stock.push("promoted", in_s=HOUR_S)
+    async with screen(url, WIDE) as it:
+        await it.until_shown("default", "sidekiq")
+        await it.press("enter", "3")
+        await it.until_shown("queue 3")
+        await it.press("K", "y")
+        await it.until(lambda: stock.where("killed") == "dead", "K kills")
+        await it.until_shown("queue 2")
+        await it.press("j", "D")
+        await it.until_shown("Delete: deleted")
+        await it.press("y")
+        await it.until(lambda: stock.where("deleted") == "", "D deletes")
+        await it.press("1")
+        await it.until_shown("schedule 2", "sooner")
+        await it.press("j", "R")
+        await it.until(lambda: stock.where("promoted") == "default", "R promotes")
+        await it.until_shown("schedule 1")
+        await it.press("k", "T")
+        await it.until_shown("due from now")
+        await it.press('"5m', "enter")
+        await it.until(lambda: 200 < stock.do("jobs", place="schedule")[0]["score"] - client.time()[0] < 301, "T moves")
+        await it.press("N")
+        await it.until_shown("Enqueue a job in default", "HardJob")
+        await it.press("end", "ctrl+u", '"{"class": "HardJob", "args": [20, 22]}', "tab", '"new', "enter")
+        await it.until(lambda: stock.where("new") == "default", "N enqueues")
+    assert stock.act("reschedule", "sooner", "--set", "delay_ms=0") == {"sooner": "moved"}
+    stock.start()
+    ran = ("stays", "promoted", "new", "sooner")
+    for jid in ran:
+        stock.until_ran(jid)
+    assert {jid: len(runs) for jid, runs in stock.runs().items()} == dict.fromkeys(ran, 1)

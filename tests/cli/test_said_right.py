@@ -1,0 +1,65 @@
+"""What the command line says of durations, instants, options of a job, and loops that nobody here needs."""
+
+from __future__ import annotations
+
+from mill_system import Mill, grind, mill
+from redis import Redis
+from shell import shell
+
+from rqtui.client.queue import Queue
+
+__all__ = ["mill"]  # a fixture
+
+
+def test_an_instant_is_no_duration_and_a_duration_says_its_unit(client: Redis, url: str) -> None:
+    Queue("mail", client).put({}, id="a", delay="1h")
+
+    def due_ms() -> float:
+        return client.zscore("rqtui:{mail}:scheduled", "a")
+
+    for given in ("due=2040-01-01T00:00:00Z", "due_ms=2208988800000", "due=2208988800000"):
+        assert shell(url, "act", "reschedule", "mail", "a", "--set", "delay=1h").code == 0 and due_ms() < 2e12
+        assert shell(url, "act", "reschedule", "mail", "a", "--set", given).code == 0 and due_ms() == 2208988800000, (
+            given
+        )
+    for given, words in {
+        "due=30s": "--set due: it is an instant, 2026-12-01T08:00Z, or milliseconds since 1970; for a time from now",
+        "due_ms=soon": "--set due: it is an instant",
+        "due=2040-01-01T00:00:00": "--set due needs a time zone",
+        "delay_ms=soon": "--set delay_ms: it is milliseconds, or 500ms, 30s, 5m, 2h or 3d; in delay= a number",
+        "delay=soon": "a plain number means seconds",
+    }.items():
+        ran = shell(url, "act", "reschedule", "mail", "a", "--set", given)
+        assert ran.code == 2 and words in ran.err, (given, ran.err)
+    assert due_ms() == 2208988800000
+
+
+def test_what_a_job_cannot_be_given_is_refused_with_what_it_can(client: Redis, url: str) -> None:
+    for queue, option, can in (
+        ("rq:default", "--priority=3", "id, body, delay, due, ttr, max_attempts, keep"),
+        ("dispatcher:ready", "--name=x", "body, delay, due"),
+        ("orizuru:jobs", "--ttr=5s", "body"),
+    ):
+        spec = queue.replace(":", ":source=" if queue.startswith("orizuru") else ":ready=", 1)
+        layout = () if queue.startswith("rq") else ("--layout", spec)
+        ran = shell(url, *layout, "put", queue, '{"func": "tasks.add"}', option)
+        name = option[2:].partition("=")[0]
+        assert ran.code == 2 and f" keeps no {name}; a job of it is given " in ran.err, ran.err
+        assert ran.err.strip().endswith(f"is given {can}."), ran.err
+    assert not client.keys("*")
+
+
+def test_a_loop_that_no_queue_needs_says_so(client: Redis, url: str, mill: type[Mill]) -> None:
+    grind(client, "flour", "queued", "q1")
+    client.sadd("rq:queues", "rq:queue:default")
+    client.rpush("rq:queue:default", "j1")
+    client.hset("rq:job:j1", "status", "queued")
+    for verb, words in {
+        "reap": "no queue of native is here; in mill nothing waits for a reap; queues of rq are left alone",
+        "dispatch": "no queue of native, dispatcher is here; queues of other systems are left alone",
+    }.items():
+        ran = shell(url, verb, "--once")
+        assert ran.code == 0 and f"{verb}: {words}" in ran.err, ran.err
+        assert not shell(url, "--layout", "rq", verb, "--once").err.count("left alone")
+    Queue("mail", client).put({})
+    assert "no queue" not in shell(url, "reap", "--once").err

@@ -1,0 +1,283 @@
+"""The walk over all keys: bounded in a command, resumed by the next one, and kept in a file that is never believed."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from redis import Redis
+from shell import shell
+
+from rqtui.connection.connect import connect
+from rqtui.connection.meter import Meter, meter_of
+from rqtui.engine import walk
+from rqtui.engine.engine import Engine
+from rqtui.model import Ref
+from rqtui.scripts import script as scripts
+from rqtui.systems import registry
+
+OTHERS = 3000  # keys of another program
+BUDGET = 1000
+MAIL, NEWS = Ref("bullmq", "mail"), Ref("native", "news")
+
+
+@pytest.fixture
+def full(client: Redis, monkeypatch: pytest.MonkeyPatch) -> Redis:
+    """A database of more keys than a command looks at, with a queue of BullMQ and a native one, which has its name."""
+    monkeypatch.setattr("rqtui.engine.discovery.MOST", BUDGET)
+    monkeypatch.setattr(walk, "MOST", BUDGET)
+    monkeypatch.setattr(walk, "REST", 1e9)
+    monkeypatch.setattr(Engine.discover, "__defaults__", (False, BUDGET))
+    client.mset({f"other:{number}": 1 for number in range(OTHERS)})
+    client.hset("bull:mail:meta", mapping={"version": "bullmq:5.81.2"})
+    client.sadd("rqtui:queues", "news")
+    return client
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "state" / "walks"
+
+
+def command(client: Redis, folder: Path | None) -> Engine:
+    """What a command knows that looks for queues once."""
+    engine = Engine(client, registry.make_all(), walks=folder)
+    for _chunk in engine.discover():
+        pass
+    return engine
+
+
+def commands_until_all(client: Redis, folder: Path) -> Iterator[Engine]:
+    while True:
+        engine = command(client, folder)
+        yield engine
+        if not engine.unwalked():
+            return
+
+
+def scans(client: Redis) -> int:
+    return int(client.info("commandstats").get("cmdstat_scan", {}).get("calls", 0))
+
+
+def test_a_command_looks_at_so_many_keys_and_the_next_one_goes_on(full: Redis, folder: Path) -> None:
+    engines = []
+    for engine in commands_until_all(full, folder):
+        full.config_resetstat()
+        engines.append(engine)
+    sentences = [engine.unwalked() for engine in engines]
+    assert all(NEWS in engine.refs for engine in engines), "what stands in a list of names needs no walk"
+    assert len(engines) in (3, 4) and MAIL in engines[-1].refs
+    looked = [int(re.match(r"\d+", words.replace(" ", ""))[0]) for words in sentences[:-1]]  # type: ignore[index]
+    steps = [after - before for before, after in itertools.pairwise([0, *looked])]
+    assert all(BUDGET <= step <= BUDGET + 2 * walk.STEP for step in steps), looked
+    assert "of about 3 002 keys" in sentences[0] and "--walk looks at all" in sentences[0]
+    full.config_resetstat()
+    again = command(full, folder)
+    assert again.refs == engines[-1].refs and not again.unwalked()
+    assert scans(full) == 0, "a whole walk is over, and the next is not due"
+
+
+def test_a_small_database_is_walked_over_each_time_and_leaves_no_file(client: Redis, folder: Path) -> None:
+    assert command(client, folder).refs == []
+    client.hset("bull:mail:meta", mapping={"version": "bullmq:5.81.2"})
+    engine = command(client, folder)
+    assert engine.refs == [MAIL] and not engine.unwalked() and not folder.exists()
+
+
+def test_what_the_file_says_is_asked_again(full: Redis, folder: Path) -> None:
+    full.set("bq:mail:id", 1)
+    *_, engine = commands_until_all(full, folder)
+    assert [one.system for one in engine.unspoken] == ["bee-queue"]
+    assert [one.system for one in command(full, folder).unspoken] == ["bee-queue"]
+    full.delete("bull:mail:meta", "bq:mail:id")
+    engine = command(full, folder)
+    assert engine.refs == [NEWS] and engine.unspoken == ()
+
+
+def test_who_asks_for_all_keys_sees_all(full: Redis, folder: Path) -> None:
+    engine = Engine(full, registry.make_all(), walks=folder)
+    for _chunk in engine.discover(fully=True):
+        pass
+    assert engine.refs == [MAIL, NEWS] and not engine.unwalked()
+    assert command(full, folder).refs == [MAIL, NEWS], "and the next command knows it"
+    full.hset("bull:late:meta", mapping={"version": "bullmq:5.81.2"})
+    assert Ref("bullmq", "late") not in command(full, folder).refs, "it rests"
+    for _chunk in (late := command(full, folder)).discover(fully=True):
+        pass
+    assert Ref("bullmq", "late") in late.refs
+
+
+def spoilt(file: Path) -> Iterator[tuple[str, bytes]]:
+    """What a file may become, by what was done to it."""
+    whole = file.read_bytes()
+    told = json.loads(whole)
+    yield from {"empty": b"", "half": whole[: len(whole) // 2], "bytes": b"\xff\x00", "deep": b"[" * 100_000}.items()
+    wrong = {
+        "version": 99,
+        "run": "of another server",
+        "cursor": "one",
+        "looked": None,
+        "due_s": "soon",
+        "whole": [],
+        "begun": 1,
+    }
+    for name, value in wrong.items():
+        yield name, json.dumps({**told, name: value}).encode()
+    yield "keys", json.dumps({**told, "whole": {**told["whole"], "keys": {"bullmq": 3, "nobody": ["a"]}}}).encode()
+    yield "no system", json.dumps({**told, "whole": {**told["whole"], "keys": {"nobody": ["a"]}}}).encode()
+    yield "list", b"[1]"
+
+
+def test_a_file_that_is_broken_or_of_another_run_does_no_harm(full: Redis, folder: Path) -> None:
+    for _engine in commands_until_all(full, folder):
+        pass
+    [file] = folder.glob("*.json")
+    failed = []
+    for name, content in [*spoilt(file)]:
+        file.write_bytes(content)
+        try:
+            *_, engine = commands_until_all(full, folder)
+        except Exception as error:
+            failed.append(f"{name}: {error!r}")
+            continue
+        if name != "no system" and engine.refs != [MAIL, NEWS]:
+            failed.append(f"{name}: {engine.refs}")
+    assert failed == []
+    file.unlink()
+    file.mkdir()
+    assert NEWS in command(full, folder).refs, "a folder stands in its place: nothing is kept"
+
+
+def test_the_file_is_its_owners_alone_and_holds_no_password(full: Redis, url: str, state_folder: Path) -> None:
+    full.config_set("requirepass", "s3cret-word")
+    try:
+        with_password = url.replace("redis://", "redis://:s3cret-word@")
+        ran = shell(with_password, "snapshot")
+        assert ran.code == 0 and "keys were looked at" in ran.err
+    finally:
+        full.config_set("requirepass", "")
+    [file] = (state_folder / "walks").glob("*")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600 and stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+    assert "s3cret" not in file.read_text() and "s3cret" not in file.name
+
+
+def test_the_option_walk_sees_all_at_once(full: Redis, url: str) -> None:
+    cut, whole = shell(url, "health"), shell(url, "health", "--walk", "--json")
+    assert "1 0" in cut.err and "--walk looks at all" in cut.err
+    assert whole.err == ""
+    queues = [each["queue"] for each in shell(url, "--walk", "snapshot", "--json").json["queues"]]
+    assert sorted(queues) == ["mail", "news"]
+    assert 'queue="mail"' in shell(url, "metrics", "--walk").out, (
+        "it holds for commands that look for queues by themselves"
+    )
+
+
+def test_two_databases_and_two_sets_of_systems_have_files_of_their_own(full: Redis, folder: Path, url: str) -> None:
+    command(full, folder)
+    other = connect(f"{url}/1")
+    assert command(other, folder).refs == []
+    engine = Engine(full, [registry.make("bullmq")], walks=folder)
+    for _chunk in engine.discover():
+        pass
+    assert len([*folder.glob("*.json")]) == 2, "database 1 is small, and has none"
+
+
+def test_the_meter_counts_the_walk(full: Redis, url: str) -> None:
+    metered = connect(url, meter=Meter())
+    meter = meter_of(metered)
+    assert meter is not None
+    engine = Engine(metered, registry.make_all())
+    for _chunk in engine.discover():
+        pass
+    before = meter.total()
+    full.config_resetstat()
+    for _chunk in engine.discover(fully=True):
+        pass
+    assert (meter.total() - before).trips > scans(full) >= OTHERS / walk.STEP - 1
+
+
+def test_a_lost_connection_loses_no_step(full: Redis) -> None:
+    engine = Engine(full, registry.make_all())
+    steps = engine.discover(fully=True)
+    for _chunk in steps:
+        if engine._walk.progress.looked:
+            break
+    steps.close()
+    looked = engine._walk.progress.looked
+    assert 0 < looked < OTHERS
+    full.config_resetstat()
+    for _chunk in engine.discover(most=None):
+        pass
+    assert engine.refs == [MAIL, NEWS]
+    assert scans(full) <= (OTHERS - looked) / walk.STEP + 3
+
+
+PATTERNS = (
+    *(
+        "^bq:",
+        "^bq:[^:]+:id$",
+        "^b",
+        "^a*bc",
+        "^ab-c",
+        "^ab?c",
+        "^ab+c",
+        "^a",
+        "done$",
+        ":done$",
+        "%d$",
+        "^%ab",
+        "^[ab]c",
+        "x",
+    ),
+    *("^_k.", "^{a}:", ".", "^celery$", "^__RE.", "e$", "^rq.*z$", "%.z$", "^$"),
+)
+KEYS = (
+    *(
+        "bq:mail:id",
+        "bq:",
+        "bq",
+        "b",
+        "bc",
+        "abc",
+        "aabc",
+        "ac",
+        "abbc",
+        "c",
+        "a:done",
+        "done",
+        ":done",
+        "e",
+        "7",
+        "x7",
+    ),
+    *("_kombu", "_k", "{a}:b", "{", "celery", "celery2", "__REDIS", "rq:queues:z", "rq.z", "cab", "\u00e9e", "x" * 300),
+)
+
+
+def test_the_script_tries_no_pattern_in_vain_and_misses_none(any_client: Redis) -> None:
+    """It looks at the ends of a key before it tries a pattern; Lua's own `find` says what fits."""
+    any_client.mset(dict.fromkeys(KEYS, 1))
+    script = scripts.load("shared")["walk"]
+    rows = [(pattern,) for pattern in (*PATTERNS, *PATTERNS)]
+    answer = scripts.run(any_client, script.call({}, {"cursor": "0", "limit": 10_000, "counted": len(PATTERNS)}, rows))
+    test = "if string.find(ARGV[at], ARGV[1]) then found[#found + 1] = ARGV[at] end"
+    source = f"local found = {{}} for at = 2, #ARGV do {test} end return found"
+    fits = {pattern: set(any_client.eval(source, 0, pattern, *KEYS)) for pattern in PATTERNS}
+    told: dict[str, set[bytes]] = {pattern: set() for pattern in PATTERNS}
+    examples: dict[str, list[bytes]] = {}
+    for number, key in answer.rows:
+        if number <= len(PATTERNS):
+            told[PATTERNS[number - 1]].add(key)
+        else:
+            examples.setdefault(PATTERNS[number - 1 - len(PATTERNS)], []).append(key)
+    assert told == fits
+    counts = dict(zip(PATTERNS, map(int, str(answer.values["counts"]).split()), strict=True))
+    assert counts == {pattern: len(keys) for pattern, keys in fits.items()}
+    assert all(len(keys) == 1 and keys[0] in fits[pattern] for pattern, keys in examples.items())
+    assert examples.keys() == {pattern for pattern, keys in fits.items() if keys}
+    assert (answer.values["looked"], answer.values["cursor"]) == (len(set(KEYS)), "0")

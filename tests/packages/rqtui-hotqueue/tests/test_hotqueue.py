@@ -1,0 +1,79 @@
+"""HotQueue's scripts keep what rqtui promises of every script; `python -m pytest` runs it beside an installed rqtui."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator, Sequence
+
+import pytest
+from redis import Redis
+from rqtui_hotqueue import HotQueue
+
+from rqtui.testing import Planted, Request, Subject, Use, a_redis, cases, run_all
+
+NOW = 1_780_000_000_000
+LAYOUT = HotQueue()
+KEY = LAYOUT.keys("mail")["waiting"]
+
+
+def body(id: bytes) -> bytes:
+    """Every third is long: it does not stand whole in a page."""
+    return pickle.dumps((id, "x" * (6000 if id.endswith(b"3") else 3)), 2)
+
+
+def plant(client: Redis, place: str, ids: Sequence[bytes], ripe: bool) -> list[Planted]:
+    """As `HotQueue.put` does it."""
+    for id in ids:
+        client.rpush(KEY, body(id))
+    return [Planted(id, place) for id in ids]
+
+
+def members(client: Redis, _place: str) -> list[bytes]:
+    return [pickle.loads(entry)[0] for entry in client.lrange(KEY, 0, -1)]
+
+
+def stands(client: Redis, id: bytes) -> bytes | None:
+    return body(id) if id in members(client, "waiting") else None
+
+
+def shown(jobs: Sequence[Planted]) -> Request:
+    entry = body(jobs[0].id)
+    return Request({"now_ms": NOW, "head": entry, "size": len(entry), "tail": entry[-64:], "body_bytes": -1})
+
+
+def by_entry(jobs: Sequence[Planted]) -> Request:
+    return Request(rows=[(body(job.id),) for job in jobs])
+
+
+SUBJECT = Subject(
+    name=LAYOUT.name,
+    scripts=LAYOUT.scripts,
+    places=("waiting",),
+    key=lambda name: LAYOUT.keys("mail")[name],
+    plant=plant,
+    members=members,
+    facts=stands,
+    body=stands,
+    uses={
+        "counts": Use(lambda jobs: Request({"now_ms": NOW}), sources=("waiting",), knows_jobs=False),
+        "page": Use(
+            lambda jobs: Request({"now_ms": NOW, "place": "waiting", "offset": 0, "limit": 10, "body_bytes": 100}),
+            sources=("waiting",),
+            knows_jobs=False,
+        ),
+        "show": Use(shown, sources=("waiting",), reach={"gone": lambda world: shown([world.new()])}),
+        "enqueue": Use(by_entry, repeats=True),
+        "delete": Use(by_entry, reach={"gone": lambda world: by_entry([world.new()])}),
+    },
+)
+
+
+@pytest.fixture(scope="session")
+def client() -> Iterator[Redis]:
+    with a_redis() as made:
+        yield made
+
+
+@pytest.mark.parametrize("script", SUBJECT.scripts)
+def test_a_script_keeps_its_promises(script: str, client: Redis) -> None:
+    run_all(cases(SUBJECT, [script]), SUBJECT, client)

@@ -1,0 +1,20 @@
+-- Give deferred jobs another due time, which stands in their bodies.
+--
+-- writes   deferred
+-- derived  <prefix>:job:<id>  a job
+-- KEYS     deferred  list  ids of all queues
+-- ARGV     prefix  str  of all its keys
+--          each (id bytes, member bytes, new bytes, due_ms int)
+-- returns each  moved  written
+--               gone   another body stands there
+local words = {}
+for at = 2, #ARGV, 4 do
+  local job = ARGV[1] .. ':job:' .. ARGV[at]
+  if redis.call('HGET', job, 'body') == ARGV[at + 1] and redis.call('LPOS', KEYS[1], ARGV[at]) then
+    redis.call('HSET', job, 'body', ARGV[at + 2], 'due_ms', ARGV[at + 3])
+    words[#words + 1] = 'moved'
+  else
+    words[#words + 1] = 'gone'
+  end
+end
+return words

@@ -1,0 +1,747 @@
+"""BullMQ as rqtui shows it: queues, jobs, workers and schedulers as BullMQ 5.81 and 6.7 write them, its faults.
+
+What its verbs change stands in `test_bullmq_verbs.py`; the stock program itself runs in `tests/beside`.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import pytest
+from families import all_hold
+from redis import Redis
+from shell import shell
+from waiting import wait_until
+
+from rqtui.engine.engine import Engine, with_layouts
+from rqtui.errors import UsageError
+from rqtui.model import Fact, Finding, Focus, Job, PageWish, Queue, Ref, Worker
+from rqtui.reports import errors, schedules, workers
+from rqtui.systems import registry
+from rqtui.testing import keyspace
+
+PLACES = ("delayed", "waiting_children", "prioritized", "wait", "paused", "active", "completed", "failed")
+MAIL, SLOW = Ref("bullmq", "mail"), Ref("bullmq", "slow")
+P = "bull:mail:"
+LOCK = "640bcc1f-f112-42e8-9de1-27386c9eea0c:7"
+
+# Recorded: what a worker of BullMQ 6.7.0 left of a job that threw an Error twice, without the folder.
+TRACE = (
+    "Error: smtp refused: x0@b.c\n"
+    "    at Worker.connection.connection [as processFn] (/srv/app.js:11:36)\n"
+    "    at process.processTicksAndRejections (node:internal/process/task_queues:95:5)\n"
+    "    at async /srv/node_modules/bullmq/dist/cjs/classes/worker.js:595:32"
+)
+
+
+def now_ms() -> int:
+    return round(time.time() * 1000)
+
+
+def queue(client: Redis, name: str = "mail", version: str = "6.7.0", **fields: object) -> None:
+    """A queue without jobs, as `new Queue(name)` makes it."""
+    client.hset(f"bull:{name}:meta", mapping={"opts.maxLenEvents": 10000, "version": f"bullmq:{version}", **fields})
+
+
+def job(
+    client: Redis, id: str, place: str = "wait", of: str = "mail", *, at_ms: float = 0, lock: str = "", **fields: Any
+) -> str:
+    """A job in a place of a queue (in none: ""), with the fields of its hash; `at_ms` is its time, from now on."""
+    own = {"name": "send", "data": '{"to":"a0@b.c"}', "opts": '{"attempts":0}', "timestamp": now_ms() - 20_000,
+           "delay": "0", "priority": "0"}  # fmt: skip
+    hash = {key: value for key, value in {**own, **fields}.items() if value is not None}
+    client.hset(f"bull:{of}:{id}", mapping=hash)
+    put(client, id, place, of, at_ms=at_ms, priority=int(hash.get("priority", 0)))
+    if lock:
+        client.set(f"bull:{of}:{id}:lock", lock, px=30_000)
+    return id
+
+
+def put(client: Redis, id: str | bytes, place: str, name: str = "mail", *, at_ms: float = 0, priority: int = 0) -> None:
+    """An id in a place, whatever its hash is."""
+    key = f"bull:{name}:{place.replace('_', '-')}"
+    due_ms = now_ms() + round(at_ms)
+    if place in ("wait", "paused", "active"):
+        client.lpush(key, id)
+    elif place:
+        score = {"delayed": due_ms * 4096, "prioritized": priority * 2**32 + client.incr(f"bull:{name}:pc")}
+        client.zadd(key, {id: score.get(place, due_ms)})
+
+
+def world(client: Redis) -> None:
+    """A job in each place of `mail` that BullMQ 6 uses, and a child of one of them in `slow`; all is well."""
+    ran = {"processedOn": now_ms() - 9_000, "finishedOn": now_ms() - 4_000, "pb": "postman", "ats": "1", "atm": "1"}
+    queue(client)
+    queue(client, "slow", "5.81.5")
+    client.set("bull:mail:id", 40)
+    job(client, "11", "wait", timestamp=now_ms() - 50_000)
+    job(client, "12", "wait")
+    job(client, "13", "prioritized", priority="10")
+    job(client, "14", "prioritized", priority="9")
+    job(client, "15", "delayed", at_ms=3_600_000, delay="3600000", opts='{"delay":3600000,"attempts":0}')
+    job(client, "16", "active", lock=LOCK, processedOn=now_ms() - 3_000, pb="postman", ats="1", progress="50")
+    job(client, "17", "completed", at_ms=-4_000, returnvalue='{"sent":"a0@b.c"}', **ran)
+    twice = {**ran, "atm": "2", "ats": "2", "opts": '{"attempts":2,"backoff":{"type":"fixed","delay":100}}'}
+    traces = json.dumps([TRACE, TRACE])
+    job(client, "18", "failed", at_ms=-4_000, failedReason="smtp refused: x0@b.c", stacktrace=traces, **twice)
+    job(client, "parent", "waiting_children", data='{"all":1}')
+    family = {"parentKey": "bull:mail:parent", "parent": '{"id":"parent","queueKey":"bull:mail"}'}
+    job(client, "child", "delayed", "slow", at_ms=900_000, **family)
+    client.hset("bull:slow:child", "name", "part")
+    client.sadd("bull:mail:parent:dependencies", "bull:slow:child")
+    client.rpush("bull:mail:18:logs", "begin send", "half")
+    client.zadd("bull:mail:marker", {"0": 0})
+
+
+def engine_on(client: Redis, *specs: str) -> Engine:
+    """An engine that has looked for queues."""
+    return with_layouts(client, [registry.make(*specs)] if specs else registry.make_all())
+
+
+def shown(client: Redis, id: str, ref: Ref = MAIL, body_bytes: int = 65536) -> Job:
+    found = engine_on(client, "bullmq").job(ref, id.encode(), body_bytes)
+    assert found is not None
+    return found
+
+
+def counted(client: Redis, ref: Ref = MAIL) -> Queue:
+    found = engine_on(client, "bullmq").snapshot(Focus(queues=(ref,), is_thorough=True)).queue(ref)
+    assert found is not None
+    return found
+
+
+def findings(client: Redis, ref: Ref = MAIL) -> dict[str, Finding]:
+    return {finding.kind: finding for finding in counted(client, ref).findings}
+
+
+def facts(seen: Job | Worker) -> dict[str, object]:
+    return {fact.name: fact.value for fact in seen.facts}
+
+
+# -- what stands there -------------------------------------------------------------------------------------------------
+
+
+def test_a_redis_with_bullmq_shows_its_queues_unasked_and_bull_4_is_told_apart(any_client: Redis) -> None:
+    world(any_client)
+    any_client.hset("bull:stray:meta", "who", "another program")
+    any_client.set("bull:string:meta", "no hash")
+    any_client.hset("{app}:letters:meta", "opts.maxLenEvents", 10000)
+    engine = engine_on(any_client)
+    assert [ref for ref in engine.refs if ref.layout == "bullmq"] == [MAIL, SLOW] and not engine.unspoken
+    assert engine.find("mail") == MAIL and engine.layouts["bullmq"].words("mail") == "bullmq:mail"
+    assert engine.seek("bullmq:mail") == MAIL and not engine.layouts["bullmq"].recognises(any_client, "stray")
+    other = engine_on(any_client, "bullmq:prefix={app}")
+    assert [ref.queue for ref in other.refs] == ["letters"] and other.layouts["bullmq"].fits_cluster
+    assert other.layouts["bullmq"].keys("letters")["waiting_children"] == "{app}:letters:waiting-children"
+    assert other.layouts["bullmq"].words("letters") == "--layout 'bullmq:prefix={app}' bullmq:letters"
+    for wrong in (("bullmq:prefix=",), ("bullmq:prefix=a b",), ("bullmq:prefix=a", "bullmq:prefix=b")):
+        with pytest.raises(UsageError):
+            registry.make(*wrong)
+    with pytest.raises(UsageError, match=":"):
+        engine.layouts["bullmq"].keys("a:b")
+    any_client.flushall()
+    any_client.mset({"bull:old:id": 3, "bull:old:stalled-check": 1})
+    any_client.lpush("bull:old:wait", 3)
+    engine = engine_on(any_client)
+    assert not engine.refs and [each.system for each in engine.unspoken] == ["bull"]
+
+
+def test_a_queue_is_counted_alone_and_among_others_as_its_places_are_listed(any_client: Redis) -> None:
+    world(any_client)
+    job(any_client, "due", "delayed", at_ms=-30_000)
+    job(any_client, "lost", "active", processedOn=now_ms() - 90_000)
+    any_client.hset(P + "meta", mapping={"paused": 1, "concurrency": 4, "max": 3, "duration": 5000})
+    any_client.hset(P + "metrics:completed", mapping={"count": 7, "prevTS": now_ms(), "prevCount": 0})
+    any_client.hset(P + "metrics:failed", "count", 2)
+    engine = engine_on(any_client, "bullmq")
+    among = engine.layouts["bullmq"].queues_ask(["slow", "mail"])
+    assert among is not None
+    seen = {"alone": engine.ask(engine.layouts["bullmq"].queue_ask("mail")), "among others": engine.ask(among)[1]}
+    there = {place: 1 for place in PLACES} | {"delayed": 2, "prioritized": 2, "wait": 2, "paused": 0, "active": 2}
+
+    def holds(how: str) -> None:
+        found = seen[how]
+        assert found.by_place() == there and found.paused
+        assert (found.overdue, found.expired) == (1, 1)
+        assert found.oldest_ready_ms is not None and 50_000 <= found.oldest_ready_ms < 80_000
+        assert found.next_due_ms is not None and -90_000 < found.next_due_ms <= -30_000 and found.next_expiry_ms == 0
+        assert found.counters == {
+            "in": 40, "out": 7, "failed": 2, "dead": 2, "concurrency": 4, "limit_max": 3, "limit_ms": 5000,
+        }  # fmt: skip
+        for place in PLACES:
+            assert engine.page(MAIL, place).total == found.count(place)
+
+    all_hold((each, partial(holds, each)) for each in seen)
+    any_client.hdel(P + "meta", "paused")
+    any_client.delete(P + "metrics:completed", P + "metrics:failed", P + "active")
+    found = engine.ask(engine.layouts["bullmq"].queue_ask("mail"))
+    assert not found.paused and "out" not in found.counters and found.next_expiry_ms is None
+
+
+def test_how_long_the_next_job_waits_begins_when_it_came_was_due_or_ran_before(any_client: Redis) -> None:
+    made = now_ms() - 3_600_000
+    backoff = '{"backoff":{"delay":900,"type":"fixed"},"attempts":3,"delay":3590000}'
+    told = {
+        "came": ({"timestamp": made}, 3_600_000),
+        "was due": ({"timestamp": made, "opts": backoff}, 10_000),
+        "ran before": ({"timestamp": made, "processedOn": now_ms() - 5_000}, 5_000),
+        "promoted": ({"timestamp": made, "opts": '{"delay":7200000}'}, 0),
+        "opts unreadable": ({"timestamp": made, "opts": "{"}, 3_600_000),
+    }
+
+    def holds(how: str) -> None:
+        any_client.flushall()
+        queue(any_client)
+        fields, expected_ms = told[how]
+        job(any_client, "1", "paused", **fields)
+        aged, row = counted(any_client).oldest_ready_ms, engine_on(any_client, "bullmq").page(MAIL, "paused").jobs[0]
+        assert aged is not None and abs(aged - expected_ms) < 60_000 and aged >= expected_ms - 1
+        assert row.since_ms is not None and abs(now_ms() - row.since_ms - expected_ms) < 60_000
+
+    all_hold((each, partial(holds, each)) for each in told)
+    any_client.hdel(P + "1", "timestamp")
+    assert counted(any_client).oldest_ready_ms is None
+
+
+def test_pages_show_the_job_that_is_next_first_and_a_long_one_is_the_pages_of_its_parts(any_client: Redis) -> None:
+    for number in range(130):
+        job(any_client, f"job-{number:03d}")
+    job(any_client, "low", "prioritized", priority="2097151")
+    job(any_client, "first", "prioritized", priority="1")
+    job(any_client, "second", "prioritized", priority="1")
+    engine = engine_on(any_client, "bullmq")
+    page = engine.page(MAIL, "wait", 10, 110)
+    assert [one.id for one in page.jobs] == [b"job-%03d" % number for number in range(10, 120)] and page.next == 120
+    assert engine.page(MAIL, "wait", 120, 110).next is None and not engine.page(MAIL, "wait", 130, 9).jobs
+    assert [one.id for one in engine.page(MAIL, "wait", -1, 3).jobs] == [b"job-127", b"job-128", b"job-129"]
+    ranked = engine.page(MAIL, "prioritized").jobs
+    assert [(one.id, one.priority) for one in ranked] == [(b"first", 1), (b"second", 1), (b"low", 2097151)]
+
+
+def test_a_row_of_each_place_tells_the_call_the_error_and_its_times(any_client: Redis) -> None:
+    world(any_client)
+    engine = engine_on(any_client, "bullmq")
+    rows = {place: engine.page(MAIL, place).jobs[0] for place in PLACES if place != "paused"}
+    assert {place: row.id.decode() for place, row in rows.items()} == {
+        "delayed": "15", "waiting_children": "parent", "prioritized": "14", "wait": "11", "active": "16",
+        "completed": "17", "failed": "18",
+    }  # fmt: skip
+    assert not any(row.problem for row in rows.values()) and {row.name for row in rows.values()} == {"send"}
+    assert (rows["wait"].call, rows["waiting_children"].call) == ('send({to: "a0@b.c"})', "send({all: 1})")
+    failed, active = rows["failed"], rows["active"]
+    assert (failed.error, failed.attempts, failed.max_attempts, failed.worker) == (TRACE, 2, 2, "postman")
+    assert (active.token, active.worker, active.max_attempts) == (LOCK.encode(), "postman", 1)
+    assert rows["completed"].error == "" and rows["completed"].body == b'{"to":"a0@b.c"}'
+    expected = {
+        "delayed": ("due_ms", 3_600_000), "failed": ("since_ms", -4_000), "completed": ("since_ms", -4_000),
+        "wait": ("since_ms", -50_000), "active": ("deadline_ms", 30_000), "waiting_children": ("since_ms", 0),
+    }  # fmt: skip
+    for place, (name, after_ms) in expected.items():
+        assert abs(getattr(rows[place], name) - now_ms() - after_ms) < 60_000, place
+    found = engine.jobs_of_any_queue([b"18", b"child", b"nobody"])
+    assert [(ref, one.id) for ref, one in found.jobs] == [(MAIL, b"18"), (SLOW, b"child")]
+    any_client.hset(P + "18", "failedReason", "job stalled more than allowable limit")
+    assert engine.page(MAIL, "failed").jobs[0].error == "job stalled more than allowable limit"
+    any_client.hdel(P + "18", "stacktrace")
+    [*_steps, report] = errors.report(engine, [MAIL])
+    assert report is not None and [group.message for group in report.groups] == [
+        "job stalled more than allowable limit"
+    ]
+
+
+def test_jobs_that_wait_for_another_try_failed_when_their_last_run_began_or_at_no_known_time(client: Redis) -> None:
+    queue(client)
+    began_ms = now_ms() - 30_000
+    told = {"failedReason": "boom", "stacktrace": json.dumps(["Error: boom\n    at a (b.js:1:2)"] * 2), "atm": 2}
+    job(client, "1", "delayed", at_ms=60_000, processedOn=began_ms, **told)
+    engine = Engine(client, [registry.make("bullmq")])
+    [*_steps, report] = errors.report(engine, [MAIL])
+    assert report is not None and [(one.first_ms, one.last_ms) for one in report.groups] == [(began_ms, began_ms)]
+    client.hdel(P + "1", "processedOn")
+    [*_steps, report] = errors.report(engine, [MAIL])
+    assert report is not None and [(one.first_ms, one.last_ms) for one in report.groups] == [(None, None)]
+
+
+def test_a_call_is_written_as_a_person_reads_it(client: Redis) -> None:
+    told = {
+        '{"to":"a@b.c","n":[1,null,true],"content-type":{"x":"ü"}}':
+            'send({to: "a@b.c", n: [1, null, true], "content-type": {x: "ü"}})',
+        "{}": "send()", "[]": "send()", "null": "send()", "5": "send(5)", '"x"': 'send("x")', "{": "send()",
+    }  # fmt: skip
+    for at, (data, _call) in enumerate(told.items()):
+        job(client, f"j{at}", data=data)
+    job(client, "long", data=json.dumps({"text": "x" * 3_000}))
+    calls = [one.call for one in engine_on(client, "bullmq").page(MAIL, "wait").jobs]
+    assert calls[:-1] == list(told.values()) and len(calls[-1]) == 1_000 and calls[-1].endswith("x…")
+
+
+def test_all_that_bullmq_knows_of_a_job_is_told(any_client: Redis) -> None:
+    world(any_client)
+    failed = shown(any_client, "18")
+    assert [(one.start_ms > 0, one.worker, one.error) for one in failed.history] == [
+        (False, "", TRACE),
+        (True, "postman", TRACE),
+    ]
+    assert Fact("log", "begin send\nhalf", "trace") in failed.facts
+    assert json.loads(str(facts(failed)["opts"]))["backoff"] == {"type": "fixed", "delay": 100}
+    any_client.rpush(P + "18:logs", *(f"line {number}" for number in range(500)))
+    [log] = [fact for fact in shown(any_client, "18").facts if fact.kind == "trace"]
+    assert log.name == "log, 502 lines" and str(log.value).startswith("line 400\n")
+    active = {"stc": "2", "ats": "3", "deid": "daily", "rjk": "nightly", "defa": "job stalled more", "odd": "1"}
+    any_client.hset(P + "16", mapping=active)
+    told = facts(shown(any_client, "16"))
+    assert told.items() >= {
+        "progress": "50 %", "stalled": "2 times", "starts": "3", "dedup id": "daily", "scheduler": "nightly",
+        "will fail": "job stalled more", "odd": "1",
+    }.items() and 0 < int(str(told["lock lives"])) <= 30_000  # fmt: skip
+    assert "opts" not in told, "attempts alone are told elsewhere"
+    any_client.delete(P + "16:lock")
+    assert facts(shown(any_client, "16"))["lock"] == "none: nobody works on it"
+    any_client.hset(P + "16", "progress", '{"done":3}')
+    assert Fact("progress", '{"done":3}', "json") in shown(any_client, "16").facts
+    assert Fact("result", '{"sent":"a0@b.c"}', "json") in shown(any_client, "17").facts
+
+
+def test_a_flow_is_told_as_a_tree_of_links_as_far_as_one_look_goes(any_client: Redis) -> None:
+    world(any_client)
+    any_client.zadd("bull:mail:top:unsuccessful", {"bull:mail:18": 1})
+    job(any_client, "top", "waiting_children")
+    any_client.hset(P + "parent", mapping={"parentKey": "bull:mail:top"})
+    any_client.sadd(P + "top:dependencies", "bull:mail:parent", "other:q:1")
+    any_client.hset(P + "top:processed", "bull:mail:17", "null")
+    any_client.hset(P + "top:failed", "bull:mail:12", "ignored")
+    any_client.sadd(P + "parent:dependencies", "bull:mail:nobody")
+    links = [fact for fact in shown(any_client, "top").facts if fact.kind == "ref" or fact.name.startswith("child")]
+    assert links == [
+        Fact("child ignored", b"12", "ref"),
+        Fact("child done", b"17", "ref"),
+        Fact("child failed", b"18", "ref"),
+        Fact("waits for", b"parent", "ref"),
+        Fact("└ waits for", b"nobody", "ref"),
+        Fact("└ waits for", b"child", "ref", "slow"),
+        Fact("child gone", "other:q:1"),
+    ]
+    assert [fact for fact in shown(any_client, "child", SLOW).facts if fact.kind == "ref"] == [
+        Fact("parent", b"parent", "ref", "mail"),
+        Fact("its parent", b"top", "ref", "mail"),
+    ]
+    waiting = shown(any_client, "parent").facts
+    assert Fact("child gone", b"nobody", "ref") in waiting and Fact("parent", b"top", "ref") in waiting
+    for number in range(150):
+        any_client.sadd(P + "top:dependencies", f"bull:mail:c{number}")
+    assert "152 waits" in str(facts(shown(any_client, "top"))["children"])
+
+
+def test_where_a_job_stands_is_found_by_its_id_in_every_place(any_client: Redis) -> None:
+    world(any_client)
+    job(any_client, "held", "paused")
+    job(any_client, "twice", "failed")
+    any_client.lpush(P + "wait", "twice")
+    job(any_client, "lost", "")
+    ids = {"15": "delayed", "parent": "waiting_children", "13": "prioritized", "12": "wait", "held": "paused",
+           "16": "active", "17": "completed", "18": "failed", "lost": "wait"}  # fmt: skip
+    assert {id: shown(any_client, id).place for id in ids} == ids
+    assert shown(any_client, "twice").problem == "it stands in wait and in failed"
+    assert "no worker will find it" in shown(any_client, "lost").problem
+    assert engine_on(any_client, "bullmq").job(SLOW, b"18") is None
+
+
+# -- workers and schedules ---------------------------------------------------------------------------------------------
+
+
+def test_workers_are_told_by_their_connections_and_by_the_locks_of_those_without_a_name(
+    client: Redis, url: str
+) -> None:
+    world(client)
+    sign = "bull:" + base64.b64encode(b"mail").decode()
+    job(client, "19", "active", lock="0f0f-uuid:1")
+    job(client, "20", "active", lock="0f0f-uuid:2")
+    names = (f"{sign}:w:postman", f"{sign}:w:postman", sign, sign, f"{sign}:qe", "bull:%%%", "bull:c2xvdw==:w:w1")
+    connected = [Redis.from_url(url, client_name=name, protocol=2) for name in names]
+    elsewhere = Redis.from_url(url, client_name=f"{sign}:w:elsewhere", db=3)
+    for each in (*connected, elsewhere):
+        each.ping()
+    engine = engine_on(client, "bullmq")
+    roster = engine.workers(MAIL)
+    told = {one.name: one for one in roster}
+    assert len(roster) == 4 and [one.job for one in roster] == [b"16", b"", b"19", b""]
+    assert {"postman", "0f0f-uuid"} <= told.keys() and roster[1].name.startswith("postman 127.0.0.1:")
+    assert facts(told["0f0f-uuid"])["runs"] == "2" and int(str(facts(told["postman"])["locks live"])) <= 30_000
+    assert told["postman"].host == "127.0.0.1" and told["postman"].state == "runs" and told["postman"].started_ms
+    seats, _now_ms, problems = workers.report(engine, [MAIL, SLOW])
+    standing = {seat.name: (seat.standing.value, len(seat.jobs)) for seat in seats}
+    assert standing["postman"] == ("running", 1) and standing["0f0f-uuid"] == ("running", 2)
+    assert standing["w1"] == ("idle", 0) and len(seats) == 5 and not problems
+    assert {each.name: each.workers for each in engine.snapshot().queues} == {"mail": 4, "slow": 1}
+    for each in (*connected, elsewhere):
+        each.close()
+
+    def is_alone() -> bool:
+        return not [each for each in client.client_list() if each["name"].startswith("bull:")]
+
+    wait_until(is_alone)
+
+
+def test_who_may_not_list_connections_is_told_the_right_that_is_missing(client: Redis, url: str) -> None:
+    world(client)
+    rules = shell(url, "acl", "viewer", "bullmq:mail").out
+    assert "+client|list" in rules and "+client|info" in rules
+    client.execute_command("ACL", "SETUSER", "reader", "on", ">secret", "~*", "+@all", "-client|list")
+    try:
+        limited = Redis.from_url(url.replace("redis://", "redis://reader:secret@"), protocol=2)
+        engine = engine_on(limited, "bullmq")
+        found = {each.name: each for each in engine.snapshot().queues}
+        assert found["mail"].workers is None and "workers" in found["mail"].unknown and not found["mail"].error
+        seats, _now_ms, problems = workers.report(engine, [MAIL])
+        assert [seat.name for seat in seats] == ["postman"] and "+client|list" in problems[0]
+        limited.close()
+    finally:
+        client.execute_command("ACL", "DELUSER", "reader")
+
+
+def scheduler(client: Redis, id: str, next_ms: float, name: str = "mail", **fields: object) -> int:
+    """A job scheduler, as upsertJobScheduler leaves it, without its next job; answers when that is due (ms)."""
+    at_ms = now_ms() + round(next_ms)
+    client.zadd(f"bull:{name}:repeat", {id: at_ms})
+    client.hset(f"bull:{name}:repeat:{id}", mapping={"name": "clean", "offset": 0, "ic": 1, **fields})  # type: ignore[dict-item]
+    return at_ms
+
+
+def test_job_schedulers_are_told_and_a_next_job_that_is_missing_is_a_problem(any_client: Redis) -> None:
+    world(any_client)
+    cron = {"pattern": "0 3 * * *", "tz": "Europe/Berlin", "data": '{"x":1}', "opts": '{"attempts":3}'}
+    at_ms = scheduler(any_client, "nightly", 9_000_000, **cron)
+    job(any_client, f"repeat:nightly:{at_ms}", "delayed", at_ms=9_000_000, rjk="nightly")
+    scheduler(any_client, "stopped", -170_000, "slow", every=60_000)
+    ran_ms = scheduler(any_client, "ran", -1_000, every=60_000)
+    job(any_client, f"repeat:ran:{ran_ms}", "completed", finishedOn=now_ms())
+    scheduler(any_client, "over", -1_000, every=1_500, limit=10, ic=10)
+    any_client.zadd("bull:slow:repeat", {"bare": 5})
+    any_client.set("bull:odd:repeat", "no zset")
+    queue(any_client, "odd")
+    engine = engine_on(any_client)
+    told, _now_ms, problems = schedules.report(engine, ["bullmq"])
+    found = {one.name: one for one in told}
+    assert not problems and [one.name for one in told if one.next_ms is not None][-1] == "nightly"
+    nightly = found["nightly"]
+    assert (nightly.queue, nightly.pattern, nightly.call) == ("mail", "0 3 * * * Europe/Berlin", "clean({x: 1})")
+    assert nightly.next_ms == at_ms and not nightly.problem and nightly.enabled
+    assert found["stopped"].pattern == "every 60 s" and "is gone" in found["stopped"].problem
+    assert "ended" in found["ran"].problem and found["over"].pattern == "every 1.5 s"
+    assert (found["over"].enabled, found["over"].problem) == (False, "")
+    assert "template" in found["bare"].problem or "gone" in found["bare"].problem
+
+
+# -- its own faults ----------------------------------------------------------------------------------------------------
+
+
+def mixed(client: Redis) -> None:
+    client.hset(P + "meta", "paused", 1)
+    job(client, "b", "paused")
+    job(client, "a", "wait")
+
+
+def left_in_paused(client: Redis) -> None:
+    job(client, "a", "paused")
+
+
+def at_limit(client: Redis) -> None:
+    client.hset(P + "meta", "concurrency", 1)
+    job(client, "a", "wait", timestamp=now_ms() - 90_000)
+    job(client, "b", "active", lock=LOCK)
+
+
+def rate_limited(client: Redis) -> None:
+    client.hset(P + "meta", mapping={"max": 3, "duration": 900_000})
+    client.set(P + "limiter", 3, px=900_000)
+    job(client, "a", "wait")
+
+
+def stalled(client: Redis) -> None:
+    job(client, "a", "active", processedOn=now_ms() - 90_000)
+    job(client, "runs", "active", lock=LOCK)
+
+
+def doubled(client: Redis) -> None:
+    job(client, "a", "completed", stc="1", ats="2", finishedOn=now_ms())
+
+
+def poison(client: Redis) -> None:
+    job(client, "a", data="{not json")
+    job(client, "fine", data="[1]")
+
+
+def poison_active(client: Redis) -> None:
+    job(client, "a", "active", stc="4", ats="5", defa="job stalled more than allowable limit")
+
+
+def ghost(client: Redis) -> None:
+    put(client, "a", "failed")
+
+
+def ghost_active(client: Redis) -> None:
+    put(client, "a", "active")
+
+
+def scheduler_stopped(client: Redis) -> None:
+    scheduler(client, "nightly", -170_000, every=60_000)
+    scheduler(client, "over", -170_000, every=60_000, limit=3, ic=3)
+    at_ms = scheduler(client, "works", 60_000, every=60_000)
+    job(client, f"repeat:works:{at_ms}", "delayed", at_ms=60_000, rjk="works")
+
+
+def stale_dedup(client: Redis) -> None:
+    client.set(P + "de:daily", "gone")
+    client.set(P + "de:weekly", job(client, "b"))
+    for id in ("daily", "weekly", "over"):
+        told = {"event": "deduplicated", "jobId": "gone", "deduplicationId": id, "deduplicatedJobId": "41"}
+        client.xadd(P + "events", told)  # type: ignore[arg-type]
+
+
+def parent_free(client: Redis) -> None:
+    job(client, "a", "waiting_children")
+
+
+def parent_of_none(client: Redis) -> None:
+    job(client, "a", "waiting_children")
+    client.sadd(P + "a:dependencies", "bull:mail:gone")
+    job(client, "b", "waiting_children")
+    client.sadd(P + "b:dependencies", "bull:mail:fine")
+    job(client, "fine", "wait")
+
+
+def parent_of_failed(client: Redis) -> None:
+    job(client, "a", "waiting_children")
+    client.sadd(P + "a:dependencies", "bull:mail:bad")
+    job(client, "bad", "failed", failedReason="no", finishedOn=now_ms() - 60_000)
+
+
+def orphan(client: Redis) -> None:
+    client.set(P + "id", 150)
+    job(client, "140", "")
+    job(client, "141", "wait")
+
+
+def orphan_ended(client: Redis) -> None:
+    client.set(P + "id", 150)
+    job(client, "140", "", finishedOn=now_ms(), returnvalue="null")
+
+
+def kept(client: Redis) -> None:
+    client.zadd(P + "completed", {f"c{number}": now_ms() - 90_000 + number for number in range(10_000)})
+    for number in (*range(8), *range(9_992, 10_000)):
+        client.hset(f"{P}c{number}", mapping={"name": "send", "finishedOn": 1})
+
+
+def mixed_units(client: Redis) -> None:
+    job(client, "a", "delayed")
+    client.zadd(P + "delayed", {"a": now_ms()})
+
+
+def wrong_type(client: Redis) -> None:
+    client.set(P + "a", "another program")
+    put(client, "a", "wait")
+
+
+FAULTS: Mapping[str, tuple[Callable[[Redis], None], str, str]] = {
+    "mixed": (mixed, "1 in wait; a resume by BullMQ 5 loses", "rqtui act resume bullmq:mail"),
+    "left-in-paused": (left_in_paused, "1 left in bull:mail:paused, such as a", "rqtui act resume bullmq:mail"),
+    "at-limit": (
+        at_limit,
+        "1 ready, and 1 run: the queue's own limit of 1",
+        "rqtui act limit bullmq:mail --set concurrency=",
+    ),
+    "rate-limited": (rate_limited, "for 1", "redis-cli DEL bull:mail:limiter"),
+    "stalled": (stalled, "1 active and without a lock, such as a, begun 1m3", "rqtui reap bullmq:mail --once"),
+    "doubled": (doubled, "1 in bull:mail:completed ran more than once, such as a", "lockDuration"),
+    "poison": (poison, "such as a: its data is no JSON", "rqtui act kill bullmq:mail a"),
+    "poison-active": (poison_active, "it stops whoever runs it and stalled 4 times", "act kill bullmq:mail a"),
+    "ghost": (ghost, "1 of those looked at, such as a", "rqtui act delete bullmq:mail a"),
+    "ghost-active": (ghost_active, "in bull:mail:active: 1", "redis-cli LREM bull:mail:active 0 a"),
+    "scheduler-stopped": (
+        scheduler_stopped,
+        "1 of the schedulers stopped, such as nightly, 2m5",
+        "--set scheduler=nightly",
+    ),
+    "stale-dedup": (stale_dedup, "id daily are swallowed", "redis-cli DEL bull:mail:de:daily"),
+    "parent-free": (
+        parent_free,
+        "such as a, with no child left",
+        "ZREM bull:mail:waiting-children a && redis-cli RPUSH bull:mail:wait a",
+    ),
+    "parent-of-none": (parent_of_none, "bull:mail:gone is gone", "SREM bull:mail:a:dependencies bull:mail:gone"),
+    "parent-of-failed": (parent_of_failed, "its child bull:mail:bad failed 1m", "requeue"),
+    "orphan": (orphan, "1 in no place of the queue, such as 140", "redis-cli LPUSH bull:mail:wait 140"),
+    "orphan-ended": (orphan_ended, "such as 140: nothing will ever clean it", "rqtui act delete bullmq:mail 140"),
+    "kept": (kept, "10000 kept in bull:mail:completed, the oldest for 1m", "--place completed"),
+    "mixed-units": (mixed_units, "no due time in ms times 4096", "rqtui act promote bullmq:mail a"),
+    "wrong-type": (wrong_type, "bull:mail:a holds no hash", "RENAME"),
+}
+
+
+def test_each_fault_of_bullmq_is_named_and_what_helps_can_be_pasted(any_client: Redis) -> None:
+    world(any_client)
+    any_client.hset(P + "meta", "concurrency", 1)
+    assert not set(findings(any_client)) - {"no-live-worker"}, (
+        "a limit that is reached is none, as long as nobody waits"
+    )
+
+    def holds(kind: str) -> None:
+        any_client.flushall()
+        queue(any_client)
+        plant, text, remedy = FAULTS[kind]
+        plant(any_client)
+        told = findings(any_client)
+        assert kind in told and "expired-not-reaped" not in told, told.keys()
+        assert text in told[kind].text and remedy in told[kind].remedy, told[kind]
+        assert set(told) <= {kind, "no-live-worker", "due-not-dispatched", "paused", "dead-share", "oldest-ready"}, told
+        assert not told[kind].jobs or told[kind].jobs in (1, 10_000)
+
+    all_hold((each, partial(holds, each)) for each in FAULTS)
+
+
+def test_the_look_for_jobs_in_no_place_goes_through_all_ids_bit_by_bit(client: Redis) -> None:
+    queue(client)
+    client.set(P + "id", 400)
+    job(client, "170", "")
+    layout = registry.make("bullmq")
+    engine = with_layouts(client, [layout])
+    found = []
+    for _look in range(6):
+        ask = layout.inspect_ask("mail")
+        assert ask is not None
+        found.append([one.kind for one in engine.ask(ask)])
+    assert found.count(["orphan"]) == 1 and found.index(["orphan"]) == 2 and found.count([]) == 5
+
+
+# -- bad input ---------------------------------------------------------------------------------------------------------
+
+
+def test_what_no_reader_understands_is_shown_and_named_and_nothing_is_written(client: Redis) -> None:
+    bad: Mapping[str, tuple[dict[str, Any], str]] = {
+        "no-data": ({"data": None}, "its hash has no data"),
+        "no-json": ({"data": "{not json"}, "its data is no JSON"),
+        "noise": ({"data": b"\xff\x00\x01"}, "its data is no JSON"),
+        "deep": ({"data": b"[" * 4_000}, "its data is no JSON"),
+        "null": ({"data": "null"}, ""),
+        "big": ({"data": b'"' + b"x" * 30_000_000 + b'"'}, ""),
+        "opts": ({"opts": "[1"}, "its opts are no JSON object"),
+        "numbers": ({"priority": "9" * 400, "atm": "many", "opts": '{"attempts":"x","delay":"soon"}'}, ""),
+        "times": ({"timestamp": "yesterday", "processedOn": "1700000000"}, "timestamp is no time in ms: 'yesterday'"),
+        "name": ({"name": "a\nb\x1b[31m", "data": "{}"}, ""),
+        "traces": ({"stacktrace": '[1, {"a": 2}]', "failedReason": "no", "atm": "1"}, ""),
+        "heavy": ({"stacktrace": b"[" + b"0," * 100_000, "failedReason": "x" * 100_000, "atm": "1"}, ""),
+    }
+    queue(client)
+    for id, (fields, _problem) in bad.items():
+        job(client, id, **fields)
+    client.set(P + "string", "not a hash")
+    put(client, "string", "wait")
+    put(client, "ghost", "wait")
+    put(client, b"\xff\xfe", "wait")
+    job(client, "ok")
+    job(client, "unit", "delayed")
+    client.zadd(P + "delayed", {"unit": now_ms()})
+    before = keyspace.dump(client)
+    engine = engine_on(client, "bullmq")
+    rows = {one.id: one for place in ("wait", "delayed") for one in engine.page(MAIL, place, 0, 100).jobs}
+    expected = {id.encode(): problem for id, (_fields, problem) in bad.items()}
+    expected |= {b"string": "holds what is no hash", b"ghost": "its hash is gone", b"\xff\xfe": "its hash is gone",
+                 b"ok": "", b"unit": "no due time in ms × 4096"}  # fmt: skip
+    assert rows.keys() == expected.keys()
+
+    def holds(id: bytes) -> None:
+        alone = engine.job(MAIL, id, -1)
+        assert alone is not None
+        for seen in (rows[id], alone):
+            assert expected[id] in seen.problem if expected[id] else not seen.problem, seen.problem
+            assert "\x1b" not in seen.problem and "\n" not in seen.problem
+
+    all_hold((repr(each), partial(holds, each)) for each in expected)
+    assert rows[b"big"].body is None and rows[b"big"].body_bytes == 30_000_002 and rows[b"unit"].due_ms is None
+    client.hset(P + "ok", "returnvalue", b"x" * 30_000_000)
+    assert facts(shown(client, "ok"))["returnvalue"] == "30000000 bytes: too long to be shown"
+    client.hdel(P + "ok", "returnvalue")
+    assert counted(client).count("wait") == len(bad) + 4 and keyspace.dump(client) == before
+
+
+def test_another_programs_key_or_an_odd_name_of_a_queue_stops_nothing_else(client: Redis) -> None:
+    long, odd = "q" * 300, "caf\udce9"
+    for name in (b"mail", long.encode(), b"caf\xe9", b"two words", b"held"):
+        client.hset(b"bull:" + name + b":meta", "version", "bullmq:6.7.0")
+        client.hset(b"bull:" + name + b":1", mapping={"name": "send", "data": "{}", "opts": "{}"})
+        client.lpush(b"bull:" + name + b":wait", "1")
+    client.set("bull:held:failed", "another program")
+    engine = engine_on(client, "bullmq")
+    assert [ref.queue for ref in engine.refs] == sorted([odd, "mail", "held", long, "two words"])
+    queues = {found.name: found for found in engine.snapshot().queues}
+    assert queues["held"].verdict.kind == "wrong-type" and queues["held"].findings[0].keys == ("bull:held:failed",)
+    assert all(found.count("wait") == 1 and not found.error for name, found in queues.items() if name != "held")
+    client.set("bull:held:repeat", "another program's, too")
+    held = counted(client, Ref("bullmq", "held"))
+    assert "bull:held:failed" in held.error
+    assert [one.kind for one in held.findings if one.severity == "critical"] == ["wrong-type"]
+    for name in (odd, "held"):
+        seen = engine.job(Ref("bullmq", name), b"1")
+        assert seen is not None and (seen.call, seen.place, seen.problem) == ("send()", "wait", "")
+    assert engine.page(Ref("bullmq", "held"), "failed").error and engine.page(Ref("bullmq", "held"), "wait").total == 1
+
+
+# -- looking never writes ----------------------------------------------------------------------------------------------
+
+
+def looks(engine: Engine) -> Sequence[Callable[[], object]]:
+    """Everything that looks."""
+    layout = engine.layouts["bullmq"]
+    pages = tuple(PageWish(MAIL, place, 0, 100, 4096) for place in PLACES)
+    ask = layout.schedules_ask()
+    assert ask is not None
+    return (
+        lambda: [found for found in engine.discover(fully=True)],
+        lambda: engine.snapshot(Focus(pages=pages, job=(MAIL, b"16"), is_thorough=True)),
+        lambda: [*errors.report(engine, [MAIL, SLOW])],
+        lambda: workers.report(engine, [MAIL, SLOW]),
+        lambda: engine.jobs_of_any_queue([b"18", b"nobody"]),
+        lambda: engine.ask(ask),
+    )
+
+
+def test_a_look_sends_no_command_that_writes_and_many_queues_are_counted_in_one_trip(client: Redis) -> None:
+    world(client)
+    for plant in (stalled, poison, ghost, scheduler_stopped, stale_dedup, parent_of_none, orphan):
+        plant(client)
+    for number in range(120):
+        queue(client, f"queue-{number:03d}")
+        job(client, "1", of=f"queue-{number:03d}")
+    writes = {name.decode() for name in client.execute_command("ACL", "CAT", "write")}
+    before = keyspace.dump(client)
+    engine = engine_on(client, "bullmq")
+    engine.snapshot()
+    client.config_resetstat()
+    for look in looks(engine):
+        look()
+    snapshot = engine.snapshot()
+    sent = {name.removeprefix("cmdstat_").partition("|")[0] for name in client.info("commandstats")}
+    assert {"evalsha_ro", "zcard", "xrevrange", "client"} <= sent and not sent & writes, sent & writes
+    assert keyspace.dump(client) == before and len(snapshot.queues) == 122 and snapshot.cost.trips == 1
+
+
+def test_a_shell_needs_no_option(client: Redis, url: str) -> None:
+    world(client)
+    stalled(client)
+    rows = {row["queue"]: row for row in shell(url, "snapshot", "--json").json["queues"]}
+    assert (rows["mail"]["layout"], rows["mail"]["workers"]) == ("bullmq", 0)
+    told = shell(url, "jobs", "bullmq:mail", "failed").out
+    assert "Error: smtp refused" in told and "2/2" in told
+    one = shell(url, "show", "mail", "18", "--json").json
+    assert [run["end_at_ms"] is None for run in one["history"]] == [True, False] and one["name"] == "send"
+    assert "smtp refused" in shell(url, "errors").out
+    assert "1970" not in shell(url, "show", "mail", "18").out
+    health = shell(url, "health")
+    assert health.code == 1 and "rqtui reap bullmq:mail --once" in health.out
+    assert shell(url, "schedules", "bullmq:mail").code == 0

@@ -1,0 +1,97 @@
+"""Systems from other packages: found by an entry point, imported late; a broken one is a sentence and stops no other.
+
+What a person installs and runs stands in `tests/test_systems_of_packages.py`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from redis import Redis
+from shell import shell
+
+from rqtui.config.settings import Settings
+from rqtui.errors import UsageError
+from rqtui.session import make_engine
+from rqtui.systems import by_sight, registry
+
+HOTQUEUE = Path(__file__).resolve().parents[1] / "packages" / "rqtui-hotqueue"
+Bring = Callable[..., None]
+
+
+@pytest.fixture
+def bring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bring]:
+    """Lets a package be installed: its name, the entry points (name, value), the text of a module of the same name."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def install(name: str, *points: tuple[str, str], module: str = "") -> None:
+        about = tmp_path / f"{name}-1.0.dist-info"
+        about.mkdir()
+        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        (about / "entry_points.txt").write_text(
+            "".join(["[rqtui.systems]\n", *(f"{point} = {value}\n" for point, value in points)])
+        )
+        if module:
+            (tmp_path / f"{name}.py").write_text(module)
+        registry._brought.cache_clear()
+
+    yield install
+    registry._brought.cache_clear()
+    for name in ("rqtui_hotqueue", "wrong", "sick"):
+        sys.modules.pop(name, None)
+
+
+def test_a_package_brings_a_system(client: Redis, url: str, bring: Bring, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(HOTQUEUE))
+    bring("rqtui-hotqueue", ("hotqueue", "rqtui_hotqueue:HotQueue"))
+    assert "hotqueue" in registry.names() and "hotqueue" not in registry.own_names()
+    assert "rqtui_hotqueue" not in sys.modules, "it is imported when it is asked for"
+    client.rpush("hotqueue:mail", "one", "two")
+    [queue] = shell(url, "snapshot", "--json").json["queues"]
+    assert (queue["queue"], queue["layout"], queue["places"][0]["count"]) == ("mail", "hotqueue", 2)
+    assert shell(url, "put", "hotqueue:mail", '{"to": "ada"}').code == 0
+    [_one, _two, put] = shell(url, "jobs", "mail", "waiting", "--json").json["jobs"]
+    assert b"ada" in client.lindex("hotqueue:mail", 2) and put["state"] == "ready"
+    assert shell(url, "act", "delete", "mail", put["id"], "--yes").code == 0 and client.llen("hotqueue:mail") == 2
+    told = shell(url, "layouts", "--json")
+    assert told.code == 0
+    assert {each["layout"]: each["package"] for each in told.json if each["package"]} == {
+        "hotqueue": "rqtui-hotqueue 1.0"
+    }
+    assert "hotqueue: waiting  (brought by rqtui-hotqueue 1.0)" in shell(url, "layouts").out
+
+
+def test_one_that_cannot_be_used_is_a_sentence_and_stops_no_other(client: Redis, url: str, bring: Bring) -> None:
+    bring("sick", ("sick", "sick:Sick"), ("sicker", "sick:Sick"), module="raise RuntimeError('no luck')\n")
+    bring("absent", ("absent", "no_such_module:It"))
+    bring("clash", ("native", "clash:Other"), ("sick", "clash:Other"))
+    bring("wrong", ("wrong", "wrong:It"), ("named", "rqtui.systems.rq:Rq"), module="It = dict\n")
+    unusable = {
+        "the system sick of clash 1.0 cannot be used: ModuleNotFoundError: No module named 'clash'.",
+        "the system sicker of sick 1.0 cannot be used: RuntimeError: no luck.",
+        "the system absent of absent 1.0 cannot be used: ModuleNotFoundError: No module named 'no_such_module'.",
+        "clash 1.0 brings a system native, as rqtui itself does: that of rqtui itself is used.",
+        "sick 1.0 brings a system sick, as clash 1.0 does: that of clash 1.0 is used.",
+        "the system wrong of wrong 1.0 cannot be used: TypeError: wrong:It is no Layout.",
+        "the system named of wrong 1.0 cannot be used: ValueError: its layout is called rq, its entry point named.",
+    }
+    told = shell(url, "layouts", "--json")
+    assert told.code == 1 and {"native", "rq"} <= {each["layout"] for each in told.json} and "Traceback" not in told.err
+    assert {line.removeprefix("rqtui: ") for line in told.err.splitlines()} == unusable
+    assert shell(url, "put", "mail", "{}").code == 0 and shell(url, "jobs", "mail", "--json").code == 0
+    found = shell(url, "health", "--json").json["findings"]
+    assert {each["text"] for each in found if each["kind"] == "unusable-system"} == unusable
+    asked = shell(url, "--layout", "wrong", "snapshot")
+    assert asked.code == 2 and "the system wrong of wrong 1.0 cannot be used" in asked.err
+    with pytest.raises(UsageError, match="there is no layout"):
+        registry.make("nobody")
+
+
+def test_who_speaks_a_system_replaces_who_knows_it_by_sight(bring: Bring, monkeypatch: pytest.MonkeyPatch) -> None:
+    bring("wrong", ("resque", "wrong:It"), module="It = dict\n")
+    assert "resque" in registry.names() and "Resque" not in {each.title for each in by_sight.unspoken()}
+    engine = make_engine(Settings())
+    assert "resque" not in engine.layouts and "native" in engine.layouts

@@ -1,0 +1,589 @@
+"""Sidekiq as rqtui shows it: what 6.4 and 8 write, the places that queues share, killed processes, faults, bad input.
+
+What its verbs change stands in `test_sidekiq_verbs.py`; the stock program itself runs in `tests/beside`.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+import zlib
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+from families import all_hold
+from redis import Redis
+
+from rqtui.engine.engine import Engine, with_layouts
+from rqtui.errors import UsageError
+from rqtui.model import Finding, Focus, Job, PageWish, Queue, Ref
+from rqtui.reports import kinds, workers
+from rqtui.systems import registry
+from rqtui.systems.sidekiq import Lost
+from rqtui.testing import keyspace
+
+DEFAULT, LOW = Ref("sidekiq", "default"), Ref("sidekiq", "low")
+EIGHT, SIX = "app-1:101:ab12cd34ef56", "app-2:202:bb12cd34ef56"
+TRACE = ["app/jobs/hard_job.rb:10:in 'HardJob#perform'", "app/jobs/hard_job.rb:3:in 'block'"]
+
+
+def now_s() -> float:
+    return time.time()
+
+
+def job(jid: str, queue: str = "default", *, version: int = 8, leave: str = "", **fields: Any) -> str:
+    """A job as Sidekiq's client writes it: 8 with times in ms, 6.4 with float seconds (lib/sidekiq/client.rb)."""
+    at = now_s() - 20
+    told = {"retry": True, "queue": queue, "class": "HardJob", "args": [1, "two"], "jid": jid}
+    told |= dict.fromkeys(("created_at", "enqueued_at"), int(at * 1000) if version >= 8 else at)
+    return json.dumps({**{k: v for k, v in told.items() if k != leave}, **fields}, separators=(",", ":"))
+
+
+def failed(jid: str, count: int = 0, **fields: Any) -> str:
+    """A job that failed (lib/sidekiq/job_retry.rb)."""
+    trace = base64.b64encode(zlib.compress(json.dumps(TRACE).encode())).decode()
+    told = {"error_class": "Net::ReadTimeout", "error_message": "no answer", "failed_at": int(now_s() * 1000) - 90_000}
+    return job(jid, retry_count=count, error_backtrace=trace, **{**told, **fields})
+
+
+def push(client: Redis, *bodies: str | bytes, queue: str = "default") -> None:
+    client.sadd("queues", queue)
+    for body in bodies:
+        client.lpush(f"queue:{queue}", body)
+
+
+def process(client: Redis, identity: str, *, silent_s: float = 2, held: tuple[str, ...] = (), **told: Any) -> None:
+    """A process as its heartbeat leaves it (lib/sidekiq/launcher.rb); 6.4 where the identity is that of `SIX`."""
+    six = identity == SIX
+    host, pid, _nonce = identity.split(":")
+    info = {
+        "hostname": host,
+        "started_at": now_s() - 500,
+        "pid": int(pid),
+        "tag": "shop",
+        "labels": [],
+        "identity": identity,
+    }
+    if six:
+        info |= {"concurrency": 10, "queues": ["default", "low"]}
+    else:
+        weights = {"default": {"weights": {"default": 2}, "concurrency": 5, "mode": "weighted"}}
+        weights |= {"one": {"weights": {"low": 0}, "concurrency": 1, "mode": "strict"}}
+        info |= {"capsules": weights, "version": "8.0.9", "embedded": False}
+    own = {"info": json.dumps({**info, **told}), "busy": len(held), "beat": repr(now_s() - silent_s), "quiet": "false"}
+    client.sadd("processes", identity)
+    client.hset(identity, mapping={**own, "rss": 123456, "rtt_us": 312, **({} if six else {"concurrency": 6})})
+    left_ms = max(1, int((60 - silent_s) * 1000))
+    client.pexpire(identity, left_ms)
+    key = f"{identity}:{'workers' if six else 'work'}"
+    for number, body in enumerate(held):
+        queue = json.loads(body)["queue"]
+        work = {"queue": queue, "payload": body, "run_at": int(now_s() - 30 - number)}
+        client.hset(key, f"t{number}", json.dumps(work, separators=(",", ":")))
+        client.pexpire(key, left_ms)
+
+
+def world(client: Redis) -> None:
+    """Jobs of two queues in every place, and a process of each kind."""
+    push(client, job("first"), job("second"), job("third", version=6))
+    push(client, job("letter", "low"), queue="low")
+    client.zadd("schedule", {job("later", leave="enqueued_at"): now_s() + 300, job("of-low", "low"): now_s() + 200})
+    client.zadd("retry", {failed("again", 1, retried_at=int(now_s() * 1000) - 5000): now_s() + 30})
+    client.zadd("dead", {failed("dead-1", 25): now_s() - 60, job("dead-low", "low", retry_count=2): now_s() - 50})
+    process(client, EIGHT, held=(job("runs-8"), job("runs-low", "low")))
+    process(client, SIX, held=(job("runs-6", version=6),))
+    client.mset({"stat:processed": 100, "stat:failed": 7})
+
+
+def engine_on(client: Redis, *specs: str) -> Engine:
+    engine = with_layouts(client, [registry.make(*specs)] if specs else registry.make_all())
+    for _found in engine.discover():
+        pass
+    return engine
+
+
+def counted(engine: Engine, ref: Ref = DEFAULT) -> Queue:
+    found = engine.snapshot(Focus(queues=(ref,), is_thorough=True)).queue(ref)
+    assert found is not None
+    return found
+
+
+def findings(client: Redis, ref: Ref = DEFAULT) -> dict[str, Finding]:
+    return {finding.kind: finding for finding in counted(engine_on(client), ref).findings}
+
+
+def listed(engine: Engine, place: str, ref: Ref = DEFAULT) -> dict[bytes, Job]:
+    return {each.id: each for each in engine.page(ref, place, limit=100, body_bytes=65536).jobs}
+
+
+# -- what stands there -------------------------------------------------------------------------------------------------
+
+
+def test_a_redis_with_sidekiq_shows_its_queues_unasked_and_a_set_called_queues_alone_is_nobodys(
+    any_client: Redis,
+) -> None:
+    any_client.sadd("queues", "theirs")
+    assert not engine_on(any_client).refs
+    any_client.delete("queues")
+    world(any_client)
+    any_client.zadd("schedule", {job("x", "unlisted"): now_s() + 9})
+    engine = engine_on(any_client)
+    assert engine.refs == [DEFAULT, LOW, Ref("sidekiq", "unlisted")] and not engine.unspoken
+    assert engine.find("low") == LOW and engine.layouts["sidekiq"].words("low") == "sidekiq:low"
+    any_client.sadd("app:queues", "mail")
+    any_client.lpush("app:queue:mail", job("n", "mail"))
+    any_client.zadd("app:dead", {job("nd", "mail"): now_s()})
+    spaced = engine_on(any_client, "sidekiq:namespace=app")
+    mail = Ref("sidekiq", "mail")
+    assert spaced.refs == [mail] and counted(spaced, mail).by_place()["dead"] == 1
+    assert list(listed(spaced, "queue", mail)) == [b"n"]
+    assert spaced.layouts["sidekiq"].words("mail") == "--layout sidekiq:namespace=app sidekiq:mail"
+    for wrong in (("sidekiq:namespace=a b",), ("sidekiq:namespace=a", "sidekiq:namespace=b"), ("sidekiq:queue=x",)):
+        with pytest.raises(UsageError):
+            registry.make(*wrong)
+
+
+def test_a_queue_is_counted_alone_and_among_others_as_its_places_are_listed(any_client: Redis) -> None:
+    world(any_client)
+    any_client.zadd("retry", {failed("due"): now_s() - 30})
+    engine = engine_on(any_client)
+    layout = engine.layouts["sidekiq"]
+    ask = layout.queues_ask(["low", "default"])
+    assert ask is not None
+    low, among = engine.ask(ask)
+    queues = {"alone": engine.ask(layout.queue_ask("default")), "among others": among}
+    expected = {"schedule": 1, "retry": 2, "queue": 3, "work": 2, "lost": 0, "dead": 1}
+
+    def holds(queue: Queue) -> None:
+        assert queue.by_place() == expected and all(count.exact for count in queue.counts)
+        assert {count.place: count.of for count in queue.counts if count.of is not None} == {
+            "schedule": 2,
+            "retry": 2,
+            "dead": 2,
+        }
+        assert (queue.overdue, queue.expired, queue.workers) == (1, 0, 2) and "out" not in queue.counters
+        assert queue.oldest_ready_ms is not None and 19_000 <= queue.oldest_ready_ms < 60_000
+        assert queue.next_due_ms is not None and queue.next_due_ms <= -29_000
+
+    all_hold((how, partial(holds, queue)) for how, queue in queues.items())
+    assert low.by_place() == {"schedule": 1, "retry": 0, "queue": 1, "work": 1, "lost": 0, "dead": 1}
+    assert {place: engine.page(DEFAULT, place).total for place in expected} == expected
+    any_client.rpush("queue:low", json.dumps(json.loads(job("written-elsewhere", "low"))))
+    assert (counted(engine, LOW).oldest_ready_ms or 0) >= 19_000
+    any_client.flushdb()
+    push(any_client, job("alone"))
+    any_client.mset({"stat:processed": 100, "stat:failed": 7})
+    told = counted(engine_on(any_client)).counters
+    assert {name: told[name] for name in ("in", "out", "failed")} == {"in": 94, "out": 93, "failed": 7}
+
+
+def test_a_row_of_each_place_tells_the_call_its_times_and_who_runs_it(any_client: Redis) -> None:
+    world(any_client)
+    engine = engine_on(any_client)
+    now_ms = engine.now_ms()
+    assert list(listed(engine, "queue")) == [b"first", b"second", b"third"]  # the next one first
+    rows = {place: listed(engine, place) for place in ("schedule", "retry", "queue", "work", "dead")}
+
+    def near(at_ms: int | None, s: float) -> bool:
+        return at_ms is not None and abs(at_ms - (now_ms + s * 1000)) < 10_000
+
+    for each in (rows["queue"][b"first"], rows["queue"][b"third"]):
+        assert (each.name, each.call, each.max_attempts, each.attempts) == (
+            "HardJob",
+            'HardJob.perform(1, "two")',
+            26,
+            0,
+        )
+        assert near(each.enqueued_ms, -20) and near(each.since_ms, -20) and not each.problem
+    assert near(rows["schedule"][b"later"].due_ms, 300) and near(rows["schedule"][b"later"].enqueued_ms, -20)
+    again = rows["retry"][b"again"]
+    assert near(again.due_ms, 30) and again.attempts == 2
+    assert again.error.splitlines() == ["Net::ReadTimeout: no answer", *(f"    {line}" for line in TRACE)]
+    [run] = again.history
+    assert near(run.end_ms, -5) and run.error == again.error
+    assert near(rows["dead"][b"dead-1"].since_ms, -60) and rows["dead"][b"dead-1"].attempts == 26
+    eight, six = rows["work"][b"runs-8"], rows["work"][b"runs-6"]
+    assert (eight.worker, eight.token) == (EIGHT, f"{EIGHT} t0".encode()) and near(eight.reserved_ms, -30)
+    assert (six.worker, six.member) == (SIX, six.body) and six.attempts == 1 and six.deadline_ms is None
+    for place, jobs in rows.items():
+        for id, row in jobs.items():
+            shown = engine.job(DEFAULT, id)
+            assert shown is not None and (shown.place, shown.member) == (place, row.member)
+    any_client.hset("it-runs-8", mapping={"ex": 3, "c": "[5]", "rt": "1.5", "cancelled": int(now_s())})
+    iterable = engine.job(DEFAULT, b"runs-8")
+    assert iterable is not None and iterable.cancelled
+    assert {fact.name: fact.value for fact in iterable.facts}.items() >= {
+        "cursor": b"[5]",
+        "iterated for": 1500,
+    }.items()
+    fresh = engine_on(any_client)
+    assert [getattr(fresh.job(DEFAULT, id), "place", None) for id in (b"again", b"runs-8", b"third", b"letter")] == [
+        "retry",
+        "work",
+        "queue",
+        None,
+    ]
+
+
+ACTIVE = {"job_class": "ReportJob", "job_id": "9d2b", "queue_name": "low", "arguments": []}
+GLOBAL = {"_aj_globalid": "gid://shop/User/7"}
+CALLS: dict[str, tuple[dict[str, Any], str]] = {
+    "values": ({"args": [None, True, 1.5, {"a": [1]}]}, 'HardJob.perform(nil, true, 1.5, {"a" => [1]})'),
+    "ActiveJob 8": (
+        {
+            "class": "Sidekiq::ActiveJob::Wrapper",
+            "wrapped": "ReportJob",
+            "args": [{**ACTIVE, "arguments": [GLOBAL, {"to": "x", "_aj_ruby2_keywords": ["to"]}]}],
+        },
+        'ReportJob.perform(gid://shop/User/7, to: "x")',
+    ),
+    "ActiveJob 6": (
+        {
+            "class": "ActiveJob::QueueAdapters::SidekiqAdapter::JobWrapper",
+            "args": [
+                {
+                    **ACTIVE,
+                    "arguments": [{"_aj_serialized": "ActiveJob::Serializers::SymbolSerializer", "value": "all"}],
+                }
+            ],
+        },
+        "ReportJob.perform(:all)",
+    ),
+    "a mail": (
+        {
+            "class": "Sidekiq::ActiveJob::Wrapper",
+            "wrapped": "ActionMailer::MailDeliveryJob",
+            "args": [{"arguments": ["UserMailer", "welcome", "deliver_now", {"args": [GLOBAL], "params": {"a": 1}}]}],
+        },
+        'UserMailer.welcome(gid://shop/User/7, {"params" => {"a" => 1}})',
+    ),
+    "encrypted": ({"args": [1, "QmFzZTY0"], "encrypt": True}, "HardJob.perform(1, [encrypted])"),
+    "long": ({"args": ["x" * 5000]}, 'HardJob.perform("xxx'),
+}
+
+
+def test_a_call_is_read_in_each_way_that_it_is_written(client: Redis) -> None:
+    push(client, *(job(f"{number:024x}", **fields) for number, (fields, _call) in enumerate(CALLS.values())))
+    jobs = listed(engine_on(client), "queue")
+
+    def holds(number: int, call: str) -> None:
+        seen = jobs[f"{number:024x}".encode()]
+        assert seen.call == call or (len(call) < 25 and seen.call.startswith(call) and len(seen.call) < 1100)
+
+    all_hold((name, partial(holds, number, call)) for number, (name, (_f, call)) in enumerate(CALLS.items()))
+
+
+def test_of_a_shared_place_a_sample_is_counted_and_a_walk_meets_each_job_of_the_queue_once(client: Redis) -> None:
+    for start in range(0, 2400, 400):
+        client.zadd(
+            "dead", {job(f"d{i:05d}", "low" if i % 4 == 0 else "default"): 1000 + i for i in range(start, start + 400)}
+        )
+    push(client, job("x"))
+    engine = engine_on(client)
+    queue = counted(engine)
+    [dead] = [count for count in queue.counts if count.place == "dead"]
+    assert not dead.exact and dead.of == 2400 and 1700 <= dead.count <= 1900
+    page = engine.page(DEFAULT, "dead", limit=50)
+    assert (page.total, page.of, page.next) == (450, 1800, 50)
+    assert engine.page(DEFAULT, "dead", -1, 50).jobs[-1].id == b"d00599"
+    met = [each.id for found in engine.scan(LOW, "dead", lambda each: True) for each in found]
+    assert met == [f"d{i:05d}".encode() for i in range(0, 2400, 4)]
+    assert getattr(engine_on(client).job(DEFAULT, b"d02399"), "place", "") == "dead"
+
+
+def test_a_thousand_queues_are_counted_in_one_round_trip_that_looks_at_the_shared_places_once(client: Redis) -> None:
+    for number in range(1000):
+        client.sadd("queues", f"q{number:03d}")
+        client.lpush(f"queue:q{number:03d}", job(f"j{number}", f"q{number:03d}"))
+    client.zadd("retry", {failed("r", queue="q007"): now_s() + 60})
+    engine = engine_on(client, "sidekiq")
+    engine.snapshot()
+    before = client.info("commandstats")["cmdstat_zcard"]["calls"]
+    snapshot = engine.snapshot()
+    assert client.info("commandstats")["cmdstat_zcard"]["calls"] - before == 3 and snapshot.cost.trips == 1
+    assert len(snapshot.queues) == 1000 and all(queue.count("queue") == 1 for queue in snapshot.queues)
+    assert {queue.name: queue.count("retry") for queue in snapshot.queues if queue.count("retry")} == {"q007": 1}
+
+
+# -- processes, schedules, figures -------------------------------------------------------------------------------------
+
+
+def test_processes_tell_what_they_do_and_what_they_are_asked(any_client: Redis) -> None:
+    world(any_client)
+    any_client.lpush(f"{EIGHT}-signals", "TERM")
+    any_client.sadd("processes", "gone:1:x")
+    engine = engine_on(any_client)
+    found = {worker.name: worker for worker in engine.workers(DEFAULT)}
+    assert list(found) == [EIGHT, SIX] and [worker.name for worker in engine.workers(LOW)] == [EIGHT, SIX]
+    eight, six = found[EIGHT], found[SIX]
+    assert (eight.order, eight.state, eight.queues, eight.pid, eight.host) == (
+        "stop",
+        "busy",
+        ("default", "low"),
+        "101",
+        "app-1",
+    )
+    told = {fact.name: fact.value for fact in eight.facts}
+    assert told["busy"] == "2 of 6" and told["version"] == "Sidekiq 8.0.9" and told["tag"] == "shop"
+    assert told["rtt"] == "0.3 ms" and "one (1 thread: low)" in str(told["capsules"]) and "rss" in told
+    assert (six.order, six.queues) == ("run", ("default", "low")) and six.started_ms is not None
+    seats, _now, problems = workers.report(engine, [DEFAULT, LOW])
+    assert {seat.name: len(seat.jobs) for seat in seats} == {EIGHT: 2, SIX: 1} and not problems
+    any_client.hset(SIX, "quiet", "true")
+    assert [worker.state for worker in engine.workers(LOW)] == ["busy", "quiet"]
+
+
+def test_schedules_of_sidekiq_cron_and_sidekiq_scheduler_are_told_with_what_is_wrong(any_client: Redis) -> None:
+    push(any_client, job("x"))
+    any_client.sadd("cron_jobs", "cron_job:nightly", "cron_job:gone")
+    any_client.sadd("cron_jobs:default", "cron_job:default:off")
+    nightly = {"name": "nightly", "klass": "ReportJob", "cron": "0 3 * * *", "status": "enabled", "args": '[1,"x"]'}
+    nightly |= {"message": '{"queue":"low","class":"ReportJob"}', "last_enqueue_time": "2026-11-22 03:00:00 +0000"}
+    any_client.hset("cron_job:nightly", mapping=nightly)
+    any_client.hset("cron_job:default:off", mapping={**nightly, "name": "off", "status": "disabled"})
+    any_client.hset("schedules", "tidy", '{"every":["45m",{"first_in":"1m"}],"class":"TidyJob"}')
+    any_client.hset("sidekiq-scheduler:next_times", "tidy", "2026-11-22 19:00:00 +0100")
+
+    def told() -> dict[str, Any]:
+        ask = engine_on(any_client).layouts["sidekiq"].schedules_ask()
+        assert ask is not None
+        return {each.name: each for each in engine_on(any_client).ask(ask)}
+
+    found = told()
+    night, tidy = found["nightly"], found["tidy"]
+    assert (night.queue, night.pattern, night.call) == ("low", "0 3 * * *", 'ReportJob.perform(1, "x")')
+    assert night.last_ms == 1_795_316_400_000 and night.problem.startswith("no process of Sidekiq runs")
+    assert (tidy.queue, tidy.pattern, tidy.next_ms) == ("default", "every 45m", 1_795_370_400_000)
+    assert (found["off"].enabled, found["off"].problem) == (False, "") and "gone" in found["cron_job:gone"].problem
+    process(any_client, EIGHT)
+    assert not told()["nightly"].problem and "gone" in told()["cron_job:gone"].problem
+
+
+def test_figures_of_each_class_are_those_of_sidekiqs_own_buckets(any_client: Redis) -> None:
+    push(any_client, job("x"))
+    any_client.set("stat:processed", 9)
+    at = time.gmtime()
+    fields = {"HardJob|p": 100, "HardJob|f": 20, "HardJob|ms": 4000, "Other::Job|p": 3, "odd": "x"}
+    any_client.hset(time.strftime(f"j|%Y%m%d|{at.tm_hour}:{at.tm_min}", at), mapping=fields)  # Sidekiq 7
+    engine = engine_on(any_client)
+
+    def told() -> dict[str, tuple[int, int, int | None]]:
+        found = kinds.report(engine, engine.refs)
+        made = list(found)[-1] if not hasattr(found, "kinds") else found
+        return {
+            kind.name: (kind.figures.processed, kind.figures.failed, kind.figures.mean_ms)
+            for kind in made.kinds
+            if kind.figures is not None
+        }
+
+    assert told() == {"HardJob": (100, 20, 50), "Other::Job": (3, 0, None)}
+    any_client.hset(time.strftime(f"j|%y%m%d|{at.tm_hour}:%M", at)[:-1], mapping={"HardJob|p": 7, "HardJob|ms": 70})
+    assert told() == {"HardJob": (7, 0, 10)}  # Sidekiq 8
+
+
+# -- what killed processes held ----------------------------------------------------------------------------------------
+
+
+def test_what_a_killed_process_held_is_a_finding_with_an_end_and_remembered_when_redis_has_lost_it(
+    client: Redis,
+) -> None:
+    push(client, job("waits"))
+    process(client, EIGHT)
+    process(client, SIX, silent_s=58.5, held=(job("held-1"), job("held-2"), job("of-low", "low")))
+    engine = engine_on(client)
+    queue = counted(engine)
+    found = {finding.kind: finding for finding in queue.findings}["lost-on-kill"]
+    assert (
+        found.severity == "critical"
+        and found.jobs == 2
+        and "2 will be lost" in found.text
+        and "rqtui reap sidekiq:default --once" in found.remedy
+    )
+    assert found.until_ms is not None and 0 < found.until_ms - queue.counted_ms <= 1500
+    assert (queue.count("work"), queue.count("lost"), queue.expired, queue.workers) == (2, 0, 2, 1)
+    for each in listed(engine, "work").values():
+        assert each.deadline_ms == found.until_ms or abs((each.deadline_ms or 0) - found.until_ms) < 1000
+        assert "process silent for" in {fact.name for fact in each.facts}
+    before = keyspace.dump(client)
+    while client.exists(f"{SIX}:workers") or client.exists(SIX):
+        time.sleep(0.05)
+    queue = counted(engine)
+    assert (queue.count("work"), queue.count("lost")) == (0, 2)
+    lost = listed(engine, "lost")
+    assert list(lost) == [b"held-2", b"held-1"] or list(lost) == [b"held-1", b"held-2"]
+    seen = lost[b"held-1"]
+    assert (seen.worker, json.loads(seen.member)["jid"]) == (SIX, "held-1") and "kept by" in {
+        fact.name for fact in seen.facts
+    }
+    assert getattr(engine.job(DEFAULT, b"held-1"), "place", "") == "lost"
+    told = {finding.kind: finding for finding in counted(engine).findings}["lost"]
+    assert told.jobs == 2 and SIX in told.text and "stale-process" in findings(client)
+    client.rpush("queue:default", seen.member)  # somebody else brought it back
+    assert list(listed(engine, "lost")) == [b"held-2"] and counted(engine).count("lost") == 1
+    client.zadd("retry", {failed("held-2"): now_s() + 60})
+    assert not listed(engine, "lost") and counted(engine).count("lost") == 0
+    assert counted(engine, LOW).count("lost") == 1 and "lost" not in findings(
+        client, LOW
+    )  # another rqtui knows nothing
+    assert [
+        line for line in keyspace.diff(before, keyspace.dump(client)) if "app-2" not in line and "held" not in line
+    ] == []
+
+
+def test_a_job_is_lost_only_when_its_process_vanished_without_a_good_bye() -> None:
+    from rqtui.scripts.script import Answer
+
+    columns = ("worker", "beat_ms", "thread", "queue", "job", "run_at", "left_ms")
+
+    def look(lost: Lost, now_s: float, *rows: tuple[Any, ...]) -> int:
+        made = tuple(rows)
+        lost.look(Answer("listed", values={"now_ms": int(now_s * 1000)}, columns=columns, rows=made))
+        return lost.count("q")
+
+    silent = (b"p", 25_000, b"", "", b"", "", -1), (b"p", 25_000, b"t", "q", b"{}", "5", 35_000)
+    stories: dict[str, tuple[int, list[tuple[float, tuple[Any, ...]]]]] = {
+        "killed, and still listed": (1, [(1000, silent), (1040, ((b"p", -1, b"", "", b"", "", -1),))]),
+        "killed, and cleaned up": (1, [(1000, silent), (1036, ())]),
+        "took its leave": (0, [(1000, silent), (1005, ())]),
+        "beats again": (0, [(1000, silent), (1002, ((b"p", 500, b"", "", b"", "", -1),)), (1050, ())]),
+        "nobody looked": (0, [(1000, silent), (1200, ())]),
+        "after an hour": (0, [(1000, silent), (1040, ()), (4700, ())]),
+        "was never silent": (0, [(1000, ((b"p", 500, b"", "", b"", "", -1),)), (1040, ())]),
+    }
+
+    def holds(number: int, looks: list[tuple[float, tuple[Any, ...]]]) -> None:
+        lost = Lost()
+        assert [look(lost, at, *rows) for at, rows in looks][-1] == number
+
+    all_hold((name, partial(holds, *story)) for name, story in stories.items())
+    full = Lost()
+    rows = [(b"p", 25_000, b"", "", b"", "", -1)]
+    rows += [(b"p", 25_000, b"t%d" % n, "q", b"{%d}" % n, "5", 35_000) for n in range(1200)]
+    look(full, 1000, *rows)
+    assert look(full, 1040) == Lost.MOST == 1000
+
+
+# -- faults ------------------------------------------------------------------------------------------------------------
+
+
+def _nobody_polls(client: Redis) -> None:
+    client.zadd("schedule", {job("due"): now_s() - 90})
+
+
+FAULTS: dict[str, tuple[Callable[[Redis], object], str, str]] = {
+    "nobody-polls": (_nobody_polls, "due", "rqtui act promote sidekiq:default due"),
+    "poller-behind": (lambda c: (_nobody_polls(c), process(c, EIGHT)), "though processes run", "clocks"),
+    "no-consumer": (
+        lambda c: (push(c, job("x")), process(c, EIGHT, capsules={"a": {"weights": {"low": 1}}})),
+        "1 in queue:default",
+        "bundle exec sidekiq -q default",
+    ),
+    "undecodable": (
+        lambda c: c.zadd("schedule", {b'{"class":"X\xff': 5e9}),
+        "1 in schedule",
+        "rqtui jobs sidekiq:default schedule",
+    ),
+    "unreadable": (lambda c: push(c, b"\x00raw"), "1 in queue:default", "rqtui jobs sidekiq:default queue"),
+    "raw-bytes": (lambda c: c.zadd("dead", {b"[1, 2]": now_s()}), "1 in dead", "act delete sidekiq:default ID"),
+    "no-retry": (lambda c: push(c, job("mute", leave="retry")), "mute", "retry"),
+    "milliseconds": (lambda c: c.zadd("retry", {failed("late"): now_s() * 1000}), "late", "act promote"),
+    "stale-process": (lambda c: c.sadd("processes", "a b:1:x"), "a b:1:x", "redis-cli SREM processes 'a b:1:x'"),
+    "dead-full": (
+        lambda c: c.zadd("dead", {job(f"d{n}"): now_s() - n for n in range(9600)}),
+        "9600 dead",
+        "rqtui errors sidekiq:default",
+    ),
+    "dead-old": (lambda c: c.zadd("dead", {job("old"): now_s() - 178 * 86400}), "old", "rqtui jobs sidekiq:default"),
+    "unlisted": (lambda c: (push(c, job("x")), c.srem("queues", "default")), "1 ready", "SADD queues default"),
+    "wrong-type": (lambda c: c.set("retry", "text"), "key retry holds a string", "RENAME"),
+}  # fmt: skip
+
+
+def test_each_fault_of_sidekiq_is_named_with_what_helps_and_a_sound_one_has_none(client: Redis) -> None:
+    world(client)
+    assert not set(findings(client)) - {"no-persistence"} and not findings(client, LOW)
+
+    def holds(kind: str) -> None:
+        plant, text, remedy = FAULTS[kind]
+        client.flushdb()
+        client.sadd("queues", "default", "low")
+        plant(client)
+        found = (
+            findings(client)
+            if kind != "unlisted"
+            else {each.kind: each for each in counted(engine_on(client, "sidekiq")).findings}
+        )
+        assert kind in found, found
+        assert text in found[kind].text and remedy in found[kind].remedy, found[kind]
+        assert kind not in findings(client, LOW)
+
+    all_hold((kind, partial(holds, kind)) for kind in FAULTS)
+
+
+# -- bad input ---------------------------------------------------------------------------------------------------------
+
+
+def test_what_no_reader_understands_is_shown_named_and_never_written(any_client: Redis) -> None:
+    client = any_client
+    long = job("long", args=["x" * 3_000_000])
+    push(client, b"\xff\xfe", "[]", "{}", '{"class": 5, "args": 7, "jid": 9}', long, job("clock", created_at=1e300))
+    push(client, job("n", retry=10**400), job("deep", args=json.loads("[" * 90 + "]" * 90)), "[" * 5000)
+    push(client, job("bomb", error_backtrace=base64.b64encode(zlib.compress(b"[" + b"1," * 10**7)).decode()))
+    name = "q" * 300
+    push(client, job("x", name), queue=name)
+    client.sadd("queues", b"caf\xe9")
+    client.lpush(b"queue:caf\xe9", job("latin"))
+    client.zadd("schedule", {b"\xff": 1.0, job("never"): float("inf"), job("before"): -5.0})
+    client.zadd("dead", {job("spaced", "default").replace(":", ": "): 5.0, '{"queue":"default","queue":"low"}': 6.0})
+    client.sadd("processes", b"\xffodd", "text", "a b")
+    client.set("text", "no hash")
+    client.hset(b"\xffodd", mapping={"info": "not json", "beat": "soon"})
+    client.hset(b"\xffodd:work", mapping={"t": "not json", "u": '{"queue":"default","payload":{"a":1},"run_at":"x"}'})
+    before = keyspace.dump(client)
+    engine = engine_on(client, "sidekiq")
+    names = {ref.queue for ref in engine.refs}
+    assert {"default", name, "caf\udce9", "low"} <= names
+    jobs = [
+        each
+        for place in ("schedule", "retry", "queue", "work", "lost", "dead")
+        for each in engine.page(DEFAULT, place, limit=100).jobs
+    ]
+    by_id = {each.id: each for each in jobs}
+    assert len(by_id) == len(jobs)
+    assert sum("no JSON" in each.problem for each in jobs) >= 4 and any(
+        "names no class" in each.problem for each in jobs
+    )
+    assert by_id[b"long"].is_partial and by_id[b"long"].name == "HardJob" and by_id[b"long"].body_bytes == len(long)
+    whole = engine.job(DEFAULT, b"long", -1)
+    assert whole is not None and whole.member == long.encode() and not whole.is_partial
+    assert "created_at is no time" in by_id[b"clock"].problem and not by_id[b"bomb"].error
+    assert by_id[b"spaced"].call == 'HardJob.perform(1, "two")' and by_id[b"never"].due_ms is None
+    for ref in engine.refs:
+        assert not counted(engine, ref).error and not engine.page(ref, "queue").error
+        engine.workers(ref)
+    engine.snapshot(Focus(pages=(PageWish(DEFAULT, "work"),), job=(DEFAULT, b"clock"), is_thorough=True))
+    assert not keyspace.diff(before, keyspace.dump(client))
+
+
+def test_keys_of_other_types_under_its_names_are_named_and_stop_nothing_else(any_client: Redis) -> None:
+    client = any_client
+    push(client, job("fine"))
+    for key in ("schedule", "retry", "dead", "processes", "cron_jobs", "schedules", "stat:processed"):
+        client.lpush(key, "x")
+    client.set("queue:low", "text")
+    client.sadd("queues", "low")
+    engine = engine_on(client, "sidekiq")
+    snapshot = engine.snapshot(Focus(is_thorough=True))
+    sound, broken = snapshot.queue(DEFAULT), snapshot.queue(LOW)
+    assert sound is not None and sound.count("queue") == 1 and not sound.error
+    assert {key for each in sound.findings for key in each.keys} >= {"schedule", "retry", "dead", "processes"}
+    assert broken is not None and broken.findings[0].keys == ("queue:low",)
+    assert engine.page(DEFAULT, "dead").error and not engine.workers(DEFAULT)
+    schedules = engine.layouts["sidekiq"].schedules_ask()
+    assert schedules is not None and engine.ask(schedules) == ()
+    client.delete("queues")
+    client.set("queues", "text")
+    assert not engine_on(client).refs

@@ -1,0 +1,288 @@
+"""Sidekiq's verbs: the conformance suite, what must never be done, rescue, new jobs, undo.
+
+What a stock process does with the results is tried in `tests/beside/`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from redis import Redis
+from shell import shell
+from sidekiq_subject import SIDEKIQ, plant_process, plant_work
+
+from rqtui.engine.engine import Engine, with_layouts
+from rqtui.model import Job, Ref
+from rqtui.operations.revert import reverted
+from rqtui.operations.undo import Keeper, words
+from rqtui.systems import registry
+from rqtui.testing import conformance, keyspace
+
+
+@pytest.mark.parametrize("script", SIDEKIQ.scripts)
+def test_sidekiq(script: str, any_client: Redis) -> None:
+    conformance.run_all(conformance.cases(SIDEKIQ, [script]), SIDEKIQ, any_client)
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("script", [name for name in SIDEKIQ.scripts if conformance.cases(SIDEKIQ, [name], alike=True)])
+def test_sidekiq_in_the_places_that_are_alike(script: str, any_client: Redis) -> None:
+    conformance.run_all(conformance.cases(SIDEKIQ, [script], alike=True), SIDEKIQ, any_client)
+
+
+# --- the engine ----------------------------------------------------------------------------------------------------
+
+DEFAULT = Ref("sidekiq", "default")
+PLAIN = b'{"class": "HardJob" ,"args":[1.50, 12345678901234567890, {"b":[], "a":{}}],"retry":true,"queue":"default",'
+
+
+def engine_on(client: Redis, spec: str = "sidekiq") -> Engine:
+    return with_layouts(client, [registry.make(spec)])
+
+
+def job(jid: str, queue: str = "default", **more: object) -> bytes:
+    """A job as Sidekiq 6.4 writes it, with spaces and numbers that only bytes keep."""
+    rest = json.dumps({"jid": jid, "created_at": 1795000000.25, **more}, separators=(",", ":"))[1:]
+    return PLAIN.replace(b'"default"', b'"%s"' % queue.encode()) + rest.encode()
+
+
+def failed(jid: str, queue: str = "default", **more: object) -> bytes:
+    told = {"error_class": "RuntimeError", "error_message": "boom", "failed_at": 1795000001.5, "retry_count": 25}
+    return job(jid, queue, **{**told, **more})
+
+
+def plant_all(client: Redis) -> float:
+    """Jobs of two queues in every place, all of a place with one score; the server's clock in s."""
+    now_s = float(client.time()[0])
+    client.sadd("queues", "default", "mail")
+    for queue in ("default", "mail"):
+        for n in range(3):
+            client.zadd("schedule", {job(f"s{n}{queue}", queue): now_s + 3600.5})
+            client.zadd("retry", {failed(f"r{n}{queue}", queue, retry_count=n): now_s + 60.25})
+            client.zadd("dead", {failed(f"d{n}{queue}", queue): now_s - 60.125})
+            client.lpush(f"queue:{queue}", job(f"q{n}{queue}", queue, enqueued_at=1795000002.5))
+    return now_s
+
+
+def jobs_of(engine: Engine, place: str, *ids: str) -> list[Job]:
+    found = [one for one in engine.page(DEFAULT, place, 0, 100, 4096).jobs if not ids or one.id.decode() in ids]
+    assert not ids or len(found) == len(ids), (place, [one.id for one in found])
+    return found
+
+
+def act(engine: Engine, verb: str, place: str, *ids: str, **form: object) -> list[str]:
+    return [outcome.word for outcome in engine.act(verb, DEFAULT, jobs_of(engine, place, *ids), form)]
+
+
+CHANGES: tuple[tuple[str, str, dict[str, object]], ...] = (
+    ("delete", "schedule", {}),
+    ("delete", "queue", {}),
+    ("delete", "dead", {}),
+    ("kill", "schedule", {}),
+    ("kill", "retry", {}),
+    ("requeue", "dead", {}),
+    ("promote", "schedule", {}),
+    ("promote", "retry", {}),
+    ("reschedule", "retry", {"delay_ms": 7_200_000}),
+)
+
+
+def undone(engine: Engine, keeper: Keeper, folder: Path, verb: str) -> list[str]:
+    name = keeper.close(verb, "sidekiq", "default")
+    assert name, verb
+    return [one.word for step in reverted(engine, folder / "undo", name) for one in step]
+
+
+def test_what_a_verb_did_is_undone_byte_for_byte(client: Redis, tmp_path: Path) -> None:
+    engine = engine_on(client)
+    engine.keeper = keeper = Keeper(tmp_path)
+    plant_all(client)
+    before = keyspace.dump(client)
+    for verb, place, form in CHANGES:
+        changed = act(engine, verb, place, **form)
+        assert set(changed) == {"moved"}, (verb, place)
+        after = keyspace.dump(client)
+        assert keyspace.diff(before, after) and after.get(b"queue:mail") == before.get(b"queue:mail")
+        assert undone(engine, keeper, tmp_path, verb) == ["moved"] * len(changed), (verb, place)
+        assert not (found := keyspace.diff(before, keyspace.dump(client))), (verb, place, found)
+        assert words(engine.layouts["sidekiq"], verb, place=place) == "z undoes it"
+    for verb, ids in (("kill", ("q0default", "q2default")), ("bump", ("q2default",))):
+        assert act(engine, verb, "queue", *ids) == ["moved"] * len(ids)
+        assert undone(engine, keeper, tmp_path, verb) == ["moved"] * len(ids)
+        assert not (found := keyspace.diff(before, keyspace.dump(client))), (verb, found)
+    for place in ("queue", "dead"):
+        assert sum(one.moved for one in engine.act("purge", DEFAULT, (), {"place": place, "limit": 1000})) == 3
+        assert set(undone(engine, keeper, tmp_path, "purge")) == {"moved"}
+        assert not (found := keyspace.diff(before, keyspace.dump(client))), (place, found)
+
+
+def test_what_was_requeued_into_a_long_queue_is_undone_too(client: Redis, tmp_path: Path) -> None:
+    engine = engine_on(client)
+    engine.keeper = keeper = Keeper(tmp_path)
+    now_s = plant_all(client)
+    client.zadd("dead", {failed(f"more{n}"): now_s - 50 for n in range(57)})
+    client.rpush("queue:default", *(job(f"waits{n}") for n in range(12_000)))
+    before = keyspace.dump(client)
+    assert act(engine, "requeue", "dead") == ["moved"] * 60
+    assert undone(engine, keeper, tmp_path, "requeue") == ["moved"] * 60
+    assert not (found := keyspace.diff(before, keyspace.dump(client))), found
+
+
+def test_what_went_on_since_is_not_undone(client: Redis, tmp_path: Path) -> None:
+    engine = engine_on(client)
+    engine.keeper = keeper = Keeper(tmp_path)
+    plant_all(client)
+    assert act(engine, "requeue", "dead", "d0default", "d1default") == ["moved"] * 2
+    [popped] = [one for one in client.lrange("queue:default", 0, -1) if b"d1default" in one]
+    client.lrem("queue:default", 1, popped)  # a worker took it
+    before = client.lrange("queue:default", 0, -1)
+    assert sorted(undone(engine, keeper, tmp_path, "requeue")) == ["changed", "moved"]
+    assert len(client.lrange("queue:default", 0, -1)) == len(before) - 1
+    assert [b"d1default" in one for one in client.zrange("dead", 0, -1)].count(True) == 0
+
+
+def test_a_job_is_pushed_as_sidekiq_itself_pushes_it(client: Redis) -> None:
+    engine = engine_on(client)
+    now_s = plant_all(client)
+    ms = failed("ms", created_at=1795000000250, failed_at=1795000001500, retry_count=0)
+    bare = b'{"class":"HardJob","args":[]}'
+    client.zadd("dead", {ms: now_s, bare: now_s, b"\xffno json": now_s, b'{"args":[],"queue":"default"}': now_s})
+    found = {one.id: one for one in jobs_of(engine, "dead")}
+    answers = {one.id: one.word for one in engine.act("requeue", DEFAULT, list(found.values()))}
+    assert sorted(answers.values()) == ["moved"] * 5 + ["raw"] * 2
+    assert client.zcard("dead") == 3 + 2  # of the other queue, and those that no worker could run
+    made = {json.loads(one).get("jid"): one for one in client.lrange("queue:default", 0, 4)}
+    assert made["d0default"].startswith(PLAIN) and b'"retry_count":24' in made["d0default"]
+    assert now_s - 1 <= json.loads(made["d0default"])["enqueued_at"] <= now_s + 60
+    told = json.loads(made["ms"])
+    assert told["retry_count"] == -1 and 1.79e12 < told["enqueued_at"] < 1e13 and isinstance(told["enqueued_at"], int)
+    [id] = [jid for jid in made if jid not in ("ms", *(f"d{n}default" for n in range(3)))]
+    told = json.loads(made[id])
+    assert re.fullmatch("[0-9a-f]{24}", id) and told["queue"] == "default" and told["retry"] is True
+    assert act(engine, "promote", "schedule", "s0default") == ["moved"]
+    told = json.loads(client.lindex("queue:default", 0))
+    assert told["jid"] == "s0default" and "retry_count" not in told and "at" not in told
+
+
+def test_only_the_bytes_that_were_seen_are_acted_on(any_client: Redis) -> None:
+    engine = engine_on(any_client)
+    now_s = plant_all(any_client)
+    any_client.lpush("queue:default", *[job("q1default", enqueued_at=1795000002.5)] * 2)
+    seen = {place: jobs_of(engine, place) for place in ("schedule", "retry", "dead", "queue")}
+    for place in ("schedule", "retry", "dead"):
+        [first] = [one.member for one in seen[place] if b"0default" in one.member]
+        any_client.zrem(place, first)
+        any_client.zadd(place, {first.replace(b'"retry":true', b'"retry":false'): now_s + 60})
+    before = keyspace.dump(any_client)
+    for verb, place in (("requeue", "dead"), ("promote", "retry"), ("kill", "schedule"), ("delete", "retry")):
+        [gone] = [one for one in seen[place] if b"0default" in one.member]
+        assert [one.word for one in engine.act(verb, DEFAULT, [gone], {})] == ["gone"], verb
+    assert not keyspace.diff(before, keyspace.dump(any_client))
+    # Equal entries are so many jobs: one goes for each row.
+    equal = [one for one in seen["queue"] if b"q1default" in one.member]
+    assert len(equal) == 3 and len({one.id for one in equal}) == 3
+    assert [one.word for one in engine.act("delete", DEFAULT, equal[:2], {})] == ["moved"] * 2
+    assert [b"q1default" in one for one in any_client.lrange("queue:default", 0, -1)].count(True) == 1
+    assert [one.word for one in engine.act("kill", DEFAULT, equal, {})] == ["moved", "gone", "gone"]
+
+
+def test_many_are_changed_among_those_of_other_queues(client: Redis) -> None:
+    engine = engine_on(client)
+    now_s = plant_all(client)
+    client.zadd("dead", {failed(f"other{n}", "mail"): now_s - 50 for n in range(1500)})
+    client.zadd(
+        "dead", {failed(f"late{n}", error_class="IOError" if n % 2 else "KeyError"): now_s - 40 for n in range(6)}
+    )
+    group = [one for jobs in engine.scan(DEFAULT, "dead", lambda one: "IOError" in one.error) for one in jobs]
+    assert sorted(one.id for one in group) == [b"late1", b"late3", b"late5"]
+    assert {one.word for one in engine.act("requeue", DEFAULT, group)} == {"moved"}
+    outcomes = [one for step in engine.acts_on_place("requeue", DEFAULT, "dead") for one in step]
+    assert len(outcomes) == 6 and {one.word for one in outcomes} == {"moved"}
+    assert client.zcard("dead") == 1503 and all(b'"mail"' in one for one in client.zrange("dead", 0, -1))
+    assert sum(one.moved for one in engine.act("purge", DEFAULT, (), {"place": "retry"})) == 3
+    assert client.zcard("retry") == 3 and client.llen("queue:mail") == 3
+
+
+# --- what processes hold ---------------------------------------------------------------------------------------------
+
+
+def test_what_a_dead_process_held_goes_back_and_what_a_living_one_holds_stays(any_client: Redis) -> None:
+    engine, client = engine_on(any_client), any_client
+    now_s = float(client.time()[0])
+    old, new, others = job("old"), job("new", x="\x00\u2028é"), job("mail", "mail")
+    plant_process(client, "h:1:a", now_s - 5)
+    plant_work(client, "h:1:a", job("busy"))
+    plant_process(client, "h:2:b", now_s - 31)
+    plant_work(client, "h:2:b", new, int(now_s) - 40, "t2")
+    plant_work(client, "h:2:b", old, int(now_s) - 50, "t1")
+    plant_process(client, "h:3:c", now_s - 31)
+    plant_work(client, "h:3:c", job("six"), int(now_s) - 60, key="workers")
+    client.hset("h:3:c:workers", "t9", json.dumps({"queue": "mail", "payload": others.decode(), "run_at": 5}))
+    client.lpush("queue:default", job("waits"))
+    rows = {one.id: one for one in jobs_of(engine, "work")}
+    assert [one.word for one in engine.act("release", DEFAULT, [rows[b"busy"], rows[b"new"]], {"place": "work"})] == [
+        "beats",
+        "moved",
+    ]
+    assert client.lrange("queue:default", 0, -1) == [job("waits"), new]
+    assert sum(one.moved for one in engine.act("reap", DEFAULT, (), {"limit": 10})) == 2
+    assert client.lrange("queue:default", 0, -1) == [job("waits"), new, old, job("six")]
+    assert client.smembers("processes") == {b"h:1:a", b"h:3:c"} and not client.exists("h:2:b", "h:2:b:work")
+    assert client.hkeys("h:3:c:workers") == [b"t9"] and client.hlen("h:1:a:work") == 1
+    assert [one.word for one in engine.act("reap", DEFAULT, (), {"limit": 10})] == ["empty"]
+    before = keyspace.dump(client)
+    for verb in ("delete", "kill", "cancel"):
+        assert [one.word for one in engine.act(verb, DEFAULT, [rows[b"busy"]], {})] in (
+            ["wrong_place"],
+            ["not_iterable"],
+        )
+    assert [one.word for one in engine.act("release", DEFAULT, [rows[b"new"]], {"place": "work"})] == ["gone"]
+    lost = replace(rows[b"new"], place="lost")
+    assert [one.word for one in engine.act("release", DEFAULT, [lost], {"place": "lost"})] == ["queued"]
+    assert not keyspace.diff(before, keyspace.dump(client))
+    client.delete("queue:default")
+    assert [one.word for one in engine.act("release", DEFAULT, [lost], {"place": "lost"})] == ["moved"]
+    assert client.lrange("queue:default", 0, -1) == [new]
+
+
+# --- new jobs --------------------------------------------------------------------------------------------------------
+
+
+def test_a_job_is_put_as_a_person_writes_it(client: Redis, url: str) -> None:
+    client.zadd("dead", {job("seen", created_at=1795000000250): 1})  # Sidekiq 8 wrote it
+    body = '{"class":"HardJob", "args": [1e400, 0.10, {"z": 1,"a":[]}]}'
+    assert shell(url, "put", "sidekiq:default", body).code == 0
+    [made] = client.lrange("queue:default", 0, -1)
+    told = json.loads(made)
+    assert made.startswith(body[:-1].encode()) and told["retry"] is True and told["queue"] == "default"
+    assert re.fullmatch("[0-9a-f]{24}", told["jid"]) and isinstance(told["enqueued_at"], int)
+    assert client.smembers("queues") == {b"default"}
+    assert shell(url, "put", "sidekiq:default", body, "--delay", "1h", "--id", "mine").code == 0
+    [(later, score)] = client.zrange("schedule", 0, -1, withscores=True)
+    assert json.loads(later)["jid"] == "mine" and b"enqueued_at" not in later and score > client.time()[0] + 3500
+    wrapped = (
+        '{"class":"Sidekiq::ActiveJob::Wrapper","wrapped":"MailJob","args":[{"job_class":"MailJob"}],"retry":false}'
+    )
+    assert shell(url, "put", "sidekiq:default", wrapped).code == 0
+    assert client.lindex("queue:default", 0).startswith(wrapped[:-1].encode())
+    before = keyspace.dump(client)
+    for body, said in (
+        ('{"args": []}', 'no "class"'),
+        ('{"class": "X"}', 'no "args"'),
+        ('{"class": "X", "args": {}}', '"args" is a list'),
+        ('{"class": 5, "args": []}', "the name of a class"),
+        ("[1]", "no JSON object"),
+        ('{"class": "X", "args": [NaN]}', "no JSON number"),
+        ('{"job_class": "X", "arguments": []}', "what wraps it"),
+        ('{"class": "X", "args": [], "queue": "mail"}', "put into default"),
+        ('{"class": "X", "args": [], "jid": "a b"}', "a jid is of"),
+        ('{"class": "X", "args": [], "retry": "often"}', "true, false, or how often"),
+    ):
+        ran = shell(url, "put", "sidekiq:default", body)
+        assert ran.code != 0 and said in ran.err, (body, ran.err)
+    assert "only its paid editions" in shell(url, "act", "pause", "sidekiq:default").err
+    assert not keyspace.diff(before, keyspace.dump(client))
