@@ -89,6 +89,19 @@ class Table:
         for row in rows:
             print(f"| {row} | " + " | ".join(self._cell(row, column) for column in columns) + " |")
 
+    def print_verdicts(self) -> None:
+        """How many times the server's share of the bare scripts ours take, and whether that is the goal."""
+        for how, goal in (("one by one", 1.5), ("50 at once", 1.8)):
+            ours, bare = (
+                sum(
+                    statistics.median(value[0] for value in self._found[f"{kind}, {how}", column])
+                    for column in ("enqueue", "reserve", "ack")
+                )
+                for kind in ("ours", "bare")
+            )
+            word = "met" if ours <= goal * bare else "missed"
+            print(f"{how}: {ours:.1f} µs, {ours / bare:.2f} times bare, goal ≤ {goal}: {word}")
+
     def _cell(self, row: str, column: str) -> str:
         values = self._found.get((row, column))
         if not values:
@@ -132,6 +145,8 @@ def main() -> None:
                     _lifecycles(table, f"{kind}, {'one by one' if batch == 1 else f'{batch} at once'}", moves, parts)
             _calls_of_nothing(table, client)
         table.print()
+        print()
+        table.print_verdicts()
 
 
 if __name__ == "__main__":

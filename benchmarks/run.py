@@ -1,8 +1,11 @@
-"""rqtui beside its peers: one Redis, alternating rounds, medians; the whole table from nothing.
+"""Every goal with its figure and its verdict: rqtui beside its peers, and what it costs by itself.
 
     python benchmarks/run.py                        everything, five rounds
     python benchmarks/run.py --quick                small numbers, one round: does it run, and roughly how fast
-    python benchmarks/run.py --only rqtui BullMQ    just these
+    python benchmarks/run.py --only rqtui BullMQ    just these peers
+    python benchmarks/run.py --own                  no peers: the goals of `rqtui bench`
+
+One Redis, the peers take turns in alternating rounds, medians. What rqtui costs by itself is measured once, last.
 
 Needs redis-server, the Python that rqtui is installed in, and for BullMQ node and npm. An environment per peer is made
 below `--folder`. Writes the figures as JSON and the tables as Markdown; nothing fails because of a figure.
@@ -24,6 +27,7 @@ from entries import ENTRIES, Entry
 from homes import Home, Missing, ready
 from own.engine import lifecycle_cpu
 from own.line import Bench, machine
+from own.runner import lines
 from redis import Redis
 from tables import report
 
@@ -35,6 +39,7 @@ PROGRAM_S = 240
 LATENCY_JOBS, DELAYED_JOBS, IDLE_WORKERS, MEMORY_JOBS, LOOK_QUEUES = 300, 20, 50, 30_000, 100
 QUICK = 0.1  # of the jobs
 SETTINGS = ("save", "appendonly", "maxmemory", "hz", "io-threads", "hash-max-listpack-entries")
+OWN = ("engine", "screen", "scale", "many")  # the parts of `rqtui bench` that have goals of their own
 FLOOR_SCALE = 0.3  # of what `rqtui bench engine` runs against bare scripts: it is repeated in each round
 
 
@@ -108,6 +113,11 @@ class Conductor:
         for line in lifecycle_cpu(Bench(self.server, self.client, FLOOR_SCALE * self.scale)):
             self.found.setdefault("floor", {}).setdefault(line.name.strip(), []).append({"value": line.value})
 
+    def measure_own(self) -> list[dict[str, Any]]:
+        """The lines of `rqtui bench`, as documents."""
+        own = Bench(self.server, self.client, self.scale)
+        return [line.document() for part in OWN for line in lines(part, own)]
+
     def _flush(self) -> None:
         self.client.flushall()
 
@@ -125,6 +135,7 @@ def _arguments() -> argparse.Namespace:
     names = [entry.name for entry in ENTRIES]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", metavar="NAME", choices=names, default=names, help=", ".join(names))
+    parser.add_argument("--own", action="store_true", help="only what rqtui costs by itself, beside nobody")
     parser.add_argument("--rounds", type=int, help=f"{ROUNDS} by default, 1 with --quick")
     parser.add_argument("--quick", action="store_true", help=f"{QUICK:.0%}% of the jobs")
     parser.add_argument("--fresh", action="store_true", help="make the environments of the peers again")
@@ -138,16 +149,17 @@ def main() -> None:
     given = _arguments()
     rounds = given.rounds or (1 if given.quick else ROUNDS)
     given.folder.mkdir(parents=True, exist_ok=True)
-    entries = [entry for entry in ENTRIES if entry.name in given.only]
+    entries = [entry for entry in ENTRIES if entry.name in given.only and not given.own]
     with embedded("system") as server, connect(server.url, timeout_s=60.0) as client:
         conductor = Conductor(server, client, QUICK if given.quick else 1.0)
         homes = _homes(entries, given.folder, given.fresh, conductor.missing)
-        for number in range(1, rounds + 1):
+        for number in range(1, rounds + 1 if entries else 1):
             conductor.measure_floor()
             for entry in entries:
                 if entry.name in homes:
                     print(f"round {number} of {rounds}: {entry.name}", file=sys.stderr, flush=True)
                     conductor.measure(entry, homes[entry.name], number == 1)
+        own = conductor.measure_own()
         where = {
             **machine(server.kind),
             "settings": _settings(client),
@@ -156,7 +168,10 @@ def main() -> None:
             "is_quick": given.quick,
             "versions": {name: dict(home.versions) for name, home in homes.items()},
         }
-    _write(given.out or given.folder, {"machine": where, "found": conductor.found, "missing": conductor.missing})
+    _write(
+        given.out or given.folder,
+        {"machine": where, "found": conductor.found, "missing": conductor.missing, "own": own},
+    )
 
 
 def _settings(client: Redis) -> dict[str, str]:

@@ -2,10 +2,13 @@
 
     bench("engine")   server CPU against bare scripts, memory, latency, drain, bulk put, round trips   (`engine.py`)
     bench("screen")   start-up, completion, first paint, the screen at rest                            (`screen.py`)
-    bench("layouts")  rqtui's loops beside the originals', and what a look at a long list costs        (`layouts.py`)
+    bench("layouts")  rqtui's loops beside the originals'                                              (`layouts.py`)
+    bench("scale")    a thousand queues and long places of RQ, Sidekiq, BullMQ, Celery                 (`scale.py`)
+    bench("many")     many native queues, and many keys of others                                      (`many.py`)
 
 Each measurement is a function from a `Bench` (a server of its own, sizes, the seed) to lines; other queues are measured
-beside ours only where they are installed (`other_queues.py`). Figures of other machines are quoted nowhere.
+beside ours only where they are installed (`other_queues.py`), the tools of other systems in environments that are made
+for them (`stock_tools.py`). Figures of other machines are quoted nowhere.
 
 The wheel has this folder as `rqtui/benchmarks`; its modules import one another relatively, so that they work in both
 places, and for the programs beside this folder.

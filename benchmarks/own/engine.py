@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from redis import exceptions
+from redis import Redis, exceptions
 
 from rqtui.client.native_keys import keys
 from rqtui.client.queue import BYTES, Queue
@@ -20,6 +20,7 @@ from rqtui.model import Focus, PageWish, Ref
 from rqtui.scripts import script as scripts
 from rqtui.systems import registry
 
+from . import awaited
 from .line import Bench, Line
 from .other_queues import OTHER_QUEUES
 
@@ -139,7 +140,7 @@ def memory_per_job(on: Bench) -> Iterator[Line]:
         return
     queue.put_many([BODY] * count)
     after = int(on.client.info("memory")["used_memory"])
-    yield Line(name, (after - before) / count, "bytes", "≤ 480" if count >= 30_000 else "")
+    yield Line(name, (after - before) / count, "bytes", "≤ 425" if count >= 30_000 else "")
 
 
 def idle_latency(on: Bench) -> Iterator[Line]:
@@ -189,14 +190,37 @@ def drain(on: Bench) -> Iterator[Line]:
     yield Line("drain of no-op jobs, one process", done / (time.perf_counter() - began), "jobs/s", note=f"{done} jobs")
 
 
+def put(on: Bench) -> Iterator[Line]:
+    """One put after the other: what its caller's process spends, and how long it takes, beside redis-py's RPUSH"""
+    count = on.size(10_000, 100) // ROUNDS
+    spent: dict[str, list[tuple[float, float]]] = {"put": [], "rpush": []}
+    with Queue("bench", on.server.url, BYTES) as queue, Redis.from_url(on.server.url, protocol=2) as plain:
+        calls: dict[str, Callable[[], Any]] = {"put": lambda: queue.put(BODY), "rpush": lambda: plain.rpush("l", BODY)}
+        for _ in range(ROUNDS):
+            for name, call in calls.items():
+                call()  # connects, loads
+                began, began_cpu = time.perf_counter(), time.process_time()
+                for _ in range(count):
+                    call()
+                took = (time.process_time() - began_cpu, time.perf_counter() - began)
+                spent[name].append((took[0] / count * 1e6, took[1] / count * 1e6))
+    (cpu, wall), (plain_cpu, plain_wall) = (
+        [statistics.median(each[at] for each in spent[name]) for at in (0, 1)] for name in calls
+    )
+    yield Line("put one by one, client CPU", cpu, "µs", "≤ 30", f"an RPUSH of redis-py {plain_cpu:.1f} µs")
+    yield Line("put one by one", wall, "µs", note=f"an RPUSH of redis-py {plain_wall:.0f} µs")
+
+
 def bulk_put(on: Bench) -> Iterator[Line]:
     """Bulk put, 1000 jobs per call"""
     count = on.size(100_000, 1_000)
     queue = Queue("bench", on.server.url, BYTES)
     queue.put(BODY)
-    began = time.perf_counter()
+    began, began_cpu = time.perf_counter(), time.process_time()
     queue.put_many([BODY] * count)
-    yield Line("bulk put, 1000 per call", count / (time.perf_counter() - began), "jobs/s", "≥ 60000")
+    cpu, wall = time.process_time() - began_cpu, time.perf_counter() - began
+    yield Line("bulk put, 1000 per call", count / wall, "jobs/s", "≥ 60000")
+    yield Line("bulk put, client CPU per job", cpu / count * 1e6, "µs", "≤ 5.9")
 
 
 def tick_trips(on: Bench) -> Iterator[Line]:
@@ -238,4 +262,14 @@ def _counted_trips(client: Any) -> Iterator[list[int]]:
         connection.send_packed_command = send
 
 
-MEASURES = (lifecycle_cpu, memory_per_job, idle_latency, drain, bulk_put, tick_trips, *OTHER_QUEUES)
+MEASURES = (
+    lifecycle_cpu,
+    memory_per_job,
+    idle_latency,
+    drain,
+    put,
+    bulk_put,
+    *awaited.MEASURES,
+    tick_trips,
+    *OTHER_QUEUES,
+)

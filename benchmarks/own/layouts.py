@@ -6,18 +6,11 @@ side costs everybody else is its longest single call, as the server's slow log h
 
 from __future__ import annotations
 
-import base64
-import contextlib
-import importlib.util
-import pickle
 import statistics
 import time
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
-
-from redis import exceptions
 
 from rqtui.engine.engine import Engine
 from rqtui.engine.loops import mover
@@ -25,13 +18,12 @@ from rqtui.errors import ServerError
 from rqtui.model import Ref
 from rqtui.systems import registry
 
+from .calls import FLOOR_US, MOST_MS, NO_SLOW_LOG, longest_call, looks
 from .line import Bench, Line
+from .worlds import body, piped
 
 ROUNDS = 3  # medians of so many
 SLOW_ONE_S = 5.0  # a side that takes longer is measured once
-MOST_MS = "≤ 5"  # of one call
-FLOOR_US = 100  # shorter calls are too many to be kept, and not what is looked for
-CHUNK = 10_000  # commands per pipeline while planting
 
 Side = Callable[[], int]  # works until nothing is left, says how many it moved
 
@@ -67,7 +59,7 @@ def _lines(on: Bench, race: Race) -> Iterator[Line]:
 
 def _call_note(longest_ms: float | None) -> str:
     if longest_ms is None:
-        return "not measured: this server has no slow log"
+        return NO_SLOW_LOG
     return "or less" if longest_ms <= FLOOR_US / 1000 else ""
 
 
@@ -82,7 +74,7 @@ def _run(
         client.flushall()
         plant(client, number)
         work = side(client)
-        with _longest_call(client) as calls:
+        with longest_call(client) as calls:
             began = time.perf_counter()
             moved = work()
             seconds = time.perf_counter() - began
@@ -93,28 +85,6 @@ def _run(
     times = "once" if len(rates) == 1 else f"{len(rates)} times"
     missing = "" if moved == number else f" of {number}"
     return statistics.median(rates), statistics.median(longest) if longest else None, f"{moved}{missing} jobs, {times}"
-
-
-@contextlib.contextmanager
-def _longest_call(client: Any) -> Iterator[list[float]]:
-    """Afterwards the list holds the milliseconds of the longest command of the block; nothing where nobody knows."""
-    found: list[float] = []
-    try:
-        before = {name: client.config_get(name)[name] for name in ("slowlog-log-slower-than", "slowlog-max-len")}
-        client.config_set("slowlog-max-len", 200_000)
-        client.config_set("slowlog-log-slower-than", FLOOR_US)
-        client.slowlog_reset()
-    except (exceptions.ResponseError, KeyError):
-        yield found
-        return
-    try:
-        yield found
-    finally:
-        client.config_set("slowlog-log-slower-than", -1)
-        found.append(max((entry["duration"] for entry in client.slowlog_get(200_000)), default=FLOOR_US) / 1000)
-        client.slowlog_reset()
-        for name, value in before.items():
-            client.config_set(name, value)
 
 
 def _loop(client: Any, spec: str, verb: str, queue: str, args: Mapping[str, object] | None = None) -> Side:
@@ -143,15 +113,6 @@ def _seen_twice(client: Any, spec: str, queue: str, later_ms: int) -> Side:
     return lambda: sum(one() for one in passes)
 
 
-def _piped(client: Any, commands: Iterator[tuple[Any, ...]]) -> None:
-    pipe = client.pipeline(transaction=False)
-    for number, command in enumerate(commands, 1):
-        pipe.execute_command(*command)
-        if number % CHUNK == 0:
-            pipe.execute()
-    pipe.execute()
-
-
 def _until_nothing(step: Callable[[], int]) -> Side:
     def run() -> int:
         moved = 0
@@ -171,7 +132,7 @@ def dispatch_due(on: Bench) -> Iterator[Line]:
 
     def plant(client: Any, number: int) -> None:
         now_s = int(time.time())
-        _piped(client, (("ZADD", dispatcher.DELAYED, now_s - 60, _body(n)) for n in range(number)))
+        piped(client, (("ZADD", dispatcher.DELAYED, now_s - 60, body(n)) for n in range(number)))
 
     def original(client: Any) -> Side:
         program = dispatcher.Dispatcher(client, batch=10)
@@ -190,8 +151,8 @@ def requeue_expired(on: Bench) -> Iterator[Line]:
 
     def plant(client: Any, number: int) -> None:
         past_ms = int(time.time() * 1000) - 60_000
-        _piped(client, (("HSET", "__REDIS_SCHED_JOBS__bench", f"job-{n}", _body(n)) for n in range(number)))
-        _piped(client, (("ZADD", "__REDIS_SCHED_RESERVED__bench", past_ms, f"job-{n}") for n in range(number)))
+        piped(client, (("HSET", "__REDIS_SCHED_JOBS__bench", f"job-{n}", body(n)) for n in range(number)))
+        piped(client, (("ZADD", "__REDIS_SCHED_RESERVED__bench", past_ms, f"job-{n}") for n in range(number)))
 
     def original(client: Any) -> Side:
         program = redisched.Scheduler(client, "bench", "ms")
@@ -209,7 +170,7 @@ def clean_lost(on: Bench) -> Iterator[Line]:
     from rqtui.scenarios.originals import timeout_sets
 
     def plant(client: Any, number: int) -> None:
-        _piped(client, (("SADD", timeout_sets.IN_PROGRESS, n) for n in range(number)))
+        piped(client, (("SADD", timeout_sets.IN_PROGRESS, n) for n in range(number)))
 
     def original(client: Any) -> Side:
         return _until_nothing(timeout_sets.Cleaner(client).step)
@@ -227,7 +188,7 @@ def hand_out_late(on: Bench) -> Iterator[Line]:
 
     def plant(client: Any, number: int) -> None:
         past_s = int(time.time()) - 600
-        _piped(client, (("LPUSH", "bench", f"job-{n}|{past_s}") for n in range(number)))
+        piped(client, (("LPUSH", "bench", f"job-{n}|{past_s}") for n in range(number)))
 
     def original(client: Any) -> Side:
         worker = safe_pop.Worker(client, "bench", has_data=False, block_s=0)
@@ -249,7 +210,7 @@ def dead_consumer(on: Bench) -> Iterator[Line]:
         client.hset(orizuru.HEARTBEATS, "dead", int(time.time() * 1000) - 600_000)
         for what in ("processing", "unacked"):
             key = orizuru.key("dead", what)
-            _piped(client, (("LPUSH", key, orizuru.encode(n)) for n in range(number)))
+            piped(client, (("LPUSH", key, orizuru.encode(n)) for n in range(number)))
 
     def original(client: Any) -> Side:
         return lambda: orizuru.collect(client)
@@ -266,133 +227,24 @@ def count_long_list(on: Bench) -> Iterator[Line]:
     number = on.size(1_000_000, 2_000)
     now_s = int(time.time())
     entries = (f"job-{n}|{now_s - n % 60}" if n % 3 else f"job-{n}" for n in range(number))
-    _piped(on.client, (("LPUSH", "bench", entry) for entry in entries))
+    piped(on.client, (("LPUSH", "bench", entry) for entry in entries))
     layout = registry.make("safe_pop:queue=bench")
     engine, ref = Engine(on.client, [layout]), Ref(layout.name, "bench")
     page = layout.places[0].name
-    yield from _looks(
+    yield from looks(
         on,
         (f"safe_pop: counting {number} entries, longest call", lambda: engine.ask(layout.queue_ask("bench"))),
         (f"safe_pop: a page of {number} entries, longest call", lambda: engine.page(ref, page, 0, 50)),
-        ("  the whole list read, as a client without rqtui would", lambda: on.client.lrange("bench", 0, -1)),
     )
+    name = "  the whole list read, as a client without rqtui would"
+    yield from looks(on, (name, lambda: on.client.lrange("bench", 0, -1)), target="")
 
 
-def look_at_rq(on: Bench) -> Iterator[Line]:
-    """RQ: a tick over many queues, and looks at one that is long in every place"""
-    queues, jobs = on.size(1_000, 30), on.size(1_000_000, 2_000)
-    _piped(on.client, _rq_queues(queues))
-    engine = Engine(on.client, [registry.make("rq")])
-    for _found in engine.discover():
-        pass
-    began = time.perf_counter()
-    stock = _rq_info(on.client)
-    if stock:
-        stock()
-        yield Line(f"RQ: what rq info does over {queues} queues", 1000 * (time.perf_counter() - began), "ms")
-    else:
-        yield Line(f"RQ: what rq info does over {queues} queues", None, note="not installed, not measured")
-    engine.snapshot()
-    began = time.perf_counter()
-    trips = engine.snapshot().cost.trips
-    took = 1000 * (time.perf_counter() - began)
-    yield Line("  a tick of rqtui over them", took, "ms", note=f"{trips} round trip{'s' if trips > 1 else ''}")
-    yield from _looks(on, ("  its longest call", engine.snapshot))
-    on.client.flushall()
-    _piped(on.client, _rq_long(jobs))
-    ref, layout = Ref("rq", "long"), engine.layouts["rq"]
-    faults, roster = layout.inspect_ask("long"), layout.workers_ask("long")
-    assert faults is not None
-    yield from _looks(
-        on,
-        (f"RQ: counting {jobs} jobs in each place, longest call", lambda: engine.ask(layout.queue_ask("long"))),
-        ("  a page of the middle of each place", lambda: [engine.page(ref, p.name, jobs // 2) for p in layout.places]),
-        ("  200 jobs, as a filter reads them", lambda: engine.page(ref, "failed", jobs // 2, 200)),
-        ("  a job in the middle of the queue, by its id", lambda: engine.job(ref, b"%d" % (jobs // 2))),
-        ("  its faults", lambda: engine.ask(faults)),
-        ("  its workers", lambda: engine.ask(roster)),
-    )
-
-
-def _looks(on: Bench, *looks: tuple[str, Callable[[], object]]) -> Iterator[Line]:
-    """The longest call of each look; those that begin with a blank and are no look of rqtui's have no target."""
-    for name, look in looks:
-        look()
-        longest: list[float] = []
-        for _ in range(ROUNDS):
-            with _longest_call(on.client) as calls:
-                look()
-            longest += calls
-        longest_ms = statistics.median(longest) if longest else None
-        target = "" if "without rqtui" in name else MOST_MS
-        yield Line(name, longest_ms, "ms", target, _call_note(longest_ms))
-
-
-def _rq_info(client: Any) -> Callable[[], object] | None:
-    """What `rq info` does once, where RQ is installed: it counts every place, and cleans up."""
-    if importlib.util.find_spec("rq") is None:
-        return None
-    library, registries = importlib.import_module("rq"), importlib.import_module("rq.registry")
-    kinds = [getattr(registries, f"{kind}JobRegistry") for kind in ("Started", "Finished", "Failed", "Scheduled")]
-
-    def info() -> None:
-        for queue in library.Queue.all(connection=client):
-            counted = [queue.count, *(kind(queue=queue).count for kind in kinds)]
-            assert len(counted) == len(kinds) + 1
-            library.Worker.count(queue=queue)
-
-    return info
-
-
-def _rq_queues(number: int) -> Iterator[tuple[Any, ...]]:
-    """As many queues, each with jobs in four places and a worker."""
-    now_s = int(time.time())
-    for at in range(number):
-        queue, first = f"queue-{at}", f"{at}-0"
-        yield "SADD", "rq:queues", f"rq:queue:{queue}"
-        yield "RPUSH", f"rq:queue:{queue}", *(f"{at}-{n}" for n in range(5))
-        yield "ZADD", f"rq:failed:{queue}", now_s + 9000, f"{at}-f"
-        yield "ZADD", f"rq:finished:{queue}", now_s + 500, f"{at}-d"
-        yield "ZADD", f"rq:wip:{queue}", now_s + 60, f"{at}-s:{at}"
-        yield (
-            "HSET",
-            f"rq:job:{first}",
-            "status",
-            "queued",
-            "enqueued_at",
-            "2026-11-22T04:43:55.938008Z",
-            "data",
-            _body(at),
-        )
-        yield "SADD", f"rq:workers:{queue}", f"rq:worker:{at}"
-        yield "HSET", f"rq:worker:{at}", "last_heartbeat", "2026-11-22T04:43:55.938008Z", "state", "idle"
-
-
-def _rq_long(number: int) -> Iterator[tuple[Any, ...]]:
-    """A queue with so many ids in each place; those at both ends and in the middle have a hash and a result."""
-    now_s = int(time.time())
-    yield "SADD", "rq:queues", "rq:queue:long"
-    for at in range(0, number, 1000):
-        ids = [str(n) for n in range(at, min(number, at + 1000))]
-        for key in ("rq:queue:long", "rq:queue:long:intermediate"):
-            yield "RPUSH", key, *ids
-        for key in ("scheduled", "deferred", "ready", "wip", "finished", "failed", "canceled"):
-            ahead_s = 0 if key == "wip" else 9000
-            scored = ((now_s + ahead_s + int(id), f"{id}:{id}" if key == "wip" else id) for id in ids)
-            yield "ZADD", f"rq:{key}:long", *(part for pair in scored for part in pair)
-    error = base64.b64encode(zlib.compress(b"Traceback (most recent call last):\n" + b"  File ...\n" * 200))
-    data = zlib.compress(pickle.dumps(("tasks.add", None, (1, "x" * 200), {}), 5))
-    for n in (*range(min(number, 300)), *range(number // 2, number // 2 + 300), *range(max(0, number - 300), number)):
-        fields = {"status": "failed", "origin": "long", "created_at": "2026-11-22T04:43:55.938008Z", "data": data}
-        yield "HSET", f"rq:job:{n}", *(part for pair in fields.items() for part in pair), "description", "tasks.add(1)"
-        yield "XADD", f"rq:results:{n}", "*", "type", "2", "exc_string", error
-    for n in range(min(number, 1000)):
-        yield "SADD", "rq:workers:long", f"rq:worker:{n}"
-        yield "HSET", f"rq:worker:{n}", "last_heartbeat", "2026-11-22T04:43:55.938008Z", "state", "idle"
-
-
-def _body(number: int) -> bytes:
-    return b'{"to": %d, "about": "%s"}' % (number, b"x" * 80)
-
-
-MEASURES = (dispatch_due, requeue_expired, clean_lost, hand_out_late, dead_consumer, count_long_list, look_at_rq)
+MEASURES = (
+    dispatch_due,
+    requeue_expired,
+    clean_lost,
+    hand_out_late,
+    dead_consumer,
+    count_long_list,
+)

@@ -52,12 +52,13 @@ class Line:
 class Bench:
     """What measurements work with: a server that nobody else uses, a client of it, and how large to measure.
 
-    `scale` 1 is the real size; tests take a small part of it.
+    `scale` 1 is the real size; tests take a small part of it. `beside` says whether the tools of others are run, too.
     """
 
     server: EmbeddedServer
     client: Redis
     scale: float = 1.0
+    beside: bool = True
 
     def size(self, number: int, least: int = 1) -> int:
         """`number` at this scale."""

@@ -71,8 +71,8 @@ def dramatiq(on: Bench) -> Iterator[Line]:
 def bullmq(on: Bench) -> Iterator[Line]:
     """BullMQ: one process that drains no-op jobs"""
     name = "BullMQ: drain of no-op jobs, one process, concurrency 50"
-    node = shutil.which("node")
-    if node is None or not _runs(node, "require('bullmq'); require('ioredis')"):
+    node = node_with_bullmq()
+    if node is None:
         yield Line(name, None, note="not installed, not measured (node with bullmq and ioredis on NODE_PATH)")
         return
     count = on.size(20_000, 100)
@@ -90,8 +90,14 @@ def bullmq(on: Bench) -> Iterator[Line]:
     yield Line(name, float(said[-1]), "jobs/s", note=f"{count} jobs")
 
 
-def _runs(node: str, program: str) -> bool:
-    return subprocess.run([node, "-e", program], capture_output=True, timeout=_TIMEOUT_S, check=False).returncode == 0
+def node_with_bullmq() -> str | None:
+    """The program node, where it finds BullMQ and ioredis."""
+    node = shutil.which("node")
+    if node is None:
+        return None
+    program = [node, "-e", "require('bullmq'); require('ioredis')"]
+    ran = subprocess.run(program, capture_output=True, timeout=_TIMEOUT_S, check=False)
+    return node if ran.returncode == 0 else None
 
 
 OTHER_QUEUES = (dramatiq, bullmq)

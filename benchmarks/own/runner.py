@@ -13,29 +13,39 @@ from rqtui.errors import RqtuiError, UsageError
 from .line import Bench, Line, machine
 
 Measure = Callable[[Bench], Iterator[Line]]
-PARTS = ("engine", "screen", "layouts")  # a module each
+PARTS = ("engine", "screen", "layouts", "scale", "many")  # a module each
 
 
-def bench(what: str = "engine", as_json: bool = False, server: str = "auto", scale: float = 1.0) -> int:
-    """Measure `what` (engine, screen or layouts), print it, return 0. Raises UsageError for another word."""
+def bench(
+    what: str = "engine", as_json: bool = False, server: str = "auto", scale: float = 1.0, beside: bool = True
+) -> int:
+    """Measure `what` (one of PARTS), print it, return 0. Raises UsageError for another word.
+
+    Without `beside` no tool of others is run, so that nothing is installed for it.
+    """
     from rqtui.connection.connect import connect
     from rqtui.connection.embedded import embedded
 
-    measures = _measures(what)
+    _measures(what)
     with embedded(server) as running, connect(running.url, timeout_s=60.0) as client:
         where = machine(running.kind)
         if not as_json:
             print(_heading(where), flush=True)
-        lines = []
-        for measure in measures:
-            print(f"{(measure.__doc__ or measure.__name__).splitlines()[0]} …", file=sys.stderr, flush=True)
-            for line in _measured(measure, Bench(running, client, scale)):
-                lines.append(line)
-                if not as_json:
-                    print(line.text(), flush=True)
+        found = []
+        for line in lines(what, Bench(running, client, scale, beside)):
+            found.append(line)
+            if not as_json:
+                print(line.text(), flush=True)
     if as_json:
-        print(json.dumps({"machine": where, "results": [line.document() for line in lines]}, ensure_ascii=False))
+        print(json.dumps({"machine": where, "results": [line.document() for line in found]}, ensure_ascii=False))
     return 0
+
+
+def lines(what: str, on: Bench) -> Iterator[Line]:
+    """The lines of a part, measured one after the other; what is measured now is said on standard error."""
+    for measure in _measures(what):
+        print(f"{(measure.__doc__ or measure.__name__).splitlines()[0]} …", file=sys.stderr, flush=True)
+        yield from _measured(measure, on)
 
 
 def _measures(what: str) -> Sequence[Measure]:

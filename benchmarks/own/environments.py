@@ -1,0 +1,109 @@
+"""An environment per program of others: a virtual environment made by pip, for node a folder made by npm.
+
+Each is made once, of the newest versions, and kept below a folder of caches; `run.py` and `rqtui bench` share them.
+`Missing` is raised with the reason where one cannot be made, and becomes a line of the report.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import platformdirs
+
+MAKE_S = 600
+EVERYWHERE = ("hiredis",)  # the parser in C, for all whose client can use it
+_SHOWN = ("redis", "hiredis", "kombu", "coredis", "taskiq", "taskiq-redis", "ioredis")
+
+
+class Missing(Exception):
+    """This program cannot be run here, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """The first words of a command, the variables it needs beside those of this process, and versions by package."""
+
+    command: tuple[str, ...]
+    versions: Mapping[str, str]
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+
+def caches() -> Path:
+    """Where environments are kept when nobody names a folder."""
+    return platformdirs.user_cache_path("rqtui-benchmarks")
+
+
+def python(home: Path, packages: Sequence[str]) -> Environment:
+    """A Python with these packages. Raises Missing."""
+    program = home / "bin" / "python"
+    if not (home / "made").exists():
+        _run((sys.executable, "-m", "venv", "--clear", str(home)))
+        _run((str(program), "-m", "pip", "install", "-q", "-U", *packages, *EVERYWHERE))
+        (home / "made").touch()
+    found = listed(program)
+    own = [package.partition("[")[0] for package in packages]
+    return Environment((str(program),), {name: found[name] for name in (*own, *_SHOWN) if name in found})
+
+
+def listed(program: Path) -> dict[str, str]:
+    """The packages that a Python has, with their versions. Raises Missing."""
+    said = _run((str(program), "-m", "pip", "list", "--format", "json", "--disable-pip-version-check"))
+    return {each["name"].lower(): each["version"] for each in json.loads(said)}
+
+
+def node(home: Path, packages: Sequence[str]) -> Environment:
+    """A node that finds these packages. Raises Missing."""
+    program, npm = shutil.which("node"), shutil.which("npm")
+    if not program or not npm:
+        raise Missing("node and npm are not installed")
+    modules = home / "node_modules"
+    if not (home / "made").exists():
+        home.mkdir(parents=True, exist_ok=True)
+        (home / "package.json").write_text('{"private": true}')
+        waits = ("--fetch-timeout=20000", "--fetch-retries=0")  # else npm waits minutes for a registry that is away
+        _run((npm, "install", "--silent", *waits, *packages), home)
+        (home / "made").touch()
+    versions = {"node": _run((program, "--version")).strip().lstrip("v")}
+    for package in packages:
+        versions[package] = json.loads((modules / package / "package.json").read_text())["version"]
+    return Environment((program,), versions, {"NODE_PATH": str(modules)})
+
+
+def ruby(home: Path, packages: Sequence[str]) -> Environment:
+    """A Ruby with a gem: that of the system's packages, else one that `gem install` makes. Raises Missing."""
+    (gem,) = packages
+    program = shutil.which("ruby")
+    if not program:
+        raise Missing("ruby is not installed")
+    asking = (program, "-W0", "-e", f"require '{gem}'; print RUBY_VERSION, ' ', {gem.capitalize()}::VERSION")
+    variables: dict[str, str] = {}
+    try:
+        said = _run(asking)
+    except Missing:
+        if not (home / "made").exists():
+            _run(("gem", "install", "--no-document", "--install-dir", str(home), gem))
+            (home / "made").touch()
+        variables = {"GEM_HOME": str(home), "GEM_PATH": str(home)}
+        said = _run(asking, variables=variables)
+    own, of_gem = said.split()
+    return Environment((program, "-W0"), {gem: of_gem, "ruby": own}, variables)
+
+
+def _run(command: Sequence[str], folder: Path | None = None, variables: Mapping[str, str] | None = None) -> str:
+    try:
+        ended = subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, timeout=MAKE_S, env={**os.environ, **(variables or {})}
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Missing(f"{command[0]}: {error}") from error
+    if ended.returncode:
+        last = (ended.stderr.strip() or ended.stdout.strip()).splitlines()[-1:]
+        raise Missing(f"{' '.join(command[1:4])} …: {' '.join(last) or ended.returncode}")
+    return ended.stdout

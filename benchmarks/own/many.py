@@ -1,0 +1,197 @@
+"""What many queues, and many keys of others, cost: Redis's processor time as INFO has it, and the screen's own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from redis import exceptions
+
+from rqtui.client.queue import BYTES, Queue
+
+from . import stock_tools, worlds
+from .environments import Missing
+from .line import Bench, Line
+from .terminal import terminal
+
+MARK = "mail"
+_WARM_S = 10.0  # the screen has opened, found its queues, and counted them in turn
+_OVER_S = 20.0
+_ROWS = 40  # that change each second
+_CHANGING = (1, 100, 1_000, 10_000)
+_EVERY_S = 2.0  # between two pictures
+_KEYS = ("user:%d", "session:%d:token", "cache:page:%d", "cart:%d:items", "order:%d", "rate:%d:min", "bull-%d", "a:%d")
+_NO_INFO = "not measured: this server has no INFO"
+
+
+def foreign_keys(on: Bench) -> Iterator[Line]:
+    """Commands on a Redis that holds half a million keys of others"""
+    number = on.size(500_000, 1_000)
+    for start in range(0, number, 5_000):
+        keys = range(start, min(start + 5_000, number))
+        on.client.mset({_KEYS[key % len(_KEYS)] % key: b"x" for key in keys})
+    _queues(on, 3)
+    with tempfile.TemporaryDirectory() as folder:
+        runs = (("snapshot, the first time", ["snapshot"]), ("health, the next time", ["health"]))
+        for name, words in (*runs, ("snapshot --walk, which looks at all", ["snapshot", "--walk"])):
+            spent = _of_redis_s(on, lambda words=words: _run(on, words, folder))  # type: ignore[misc]
+            target = "" if "--walk" in words else "≤ 0.3"
+            yield _line(f"{number} foreign keys: {name}, Redis", spent, "s", target)
+        longest = _longest_ms(on, lambda: _run(on, ["snapshot", "--walk"], folder))
+        note = "" if longest is not None else "not measured: this server has no slow log"
+        yield Line("  its longest call", longest, "ms", "≤ 2", note)
+
+
+def loops_and_counts(on: Bench) -> Iterator[Line]:
+    """A hundred queues on the screen, with the dispatcher and the reaper on"""
+    _queues(on, number := on.size(100, 3))
+    yield from _screen(on, f"{number} queues, loops on", redis_ms="≤ 1.5")
+
+
+def ten_thousand_queues(on: Bench) -> Iterator[Line]:
+    """Ten thousand queues at rest on the screen, with the dispatcher and the reaper on"""
+    _queues(on, number := on.size(10_000, 50))
+    yield from _screen(on, f"{number} queues at rest", share="≤ 2", redis_share="≤ 1", memory="≤ 100")
+
+
+def changing_queues(on: Bench) -> Iterator[Line]:
+    """1 to 10 000 queues, 40 of which change each second, beside rq info --interval"""
+    for number in _CHANGING:
+        queues = on.size(number)
+        on.client.flushall()
+        _queues(on, queues)
+        with _changes(lambda at, n=queues: Queue(f"{MARK}{at % n:05}", on.client, BYTES).put(b"{}")):  # type: ignore[misc]
+            yield from _screen(on, f"{queues} queues, {min(queues, _ROWS)} of them change each second")
+    if not on.beside:
+        return
+    try:
+        rq = stock_tools.environment(stock_tools.RQ)
+    except Missing as error:
+        yield Line("rq info --interval 1", None, note=f"not measured: {error}")
+        return
+    command = [str(Path(rq.command[0]).parent / "rq"), "info", "--url", on.server.url, "--interval", "1"]
+    for number in _CHANGING[:-1]:
+        queues = on.size(number)
+        on.client.flushall()
+        worlds.piped(on.client, worlds.rq_queues(queues))
+        with _changes(lambda at, n=queues: on.client.rpush(f"rq:queue:queue-{at % n}", "id")):  # type: ignore[misc]
+            name = f"{queues} queues, {min(queues, _ROWS)} change: rq info --interval 1 of rq {rq.versions['rq']}"
+            yield from _screen(on, name, command=command, mark="queue-0")
+
+
+@contextlib.contextmanager
+def _changes(change: Callable[[int], object]) -> Iterator[None]:
+    """Changes 40 rows each second meanwhile, the first ones, which are in sight."""
+    is_over = threading.Event()
+
+    def work() -> None:
+        while not is_over.wait(1.0):
+            for at in range(_ROWS):
+                change(at)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+
+
+def _screen(
+    on: Bench,
+    name: str,
+    share: str = "",
+    redis_share: str = "",
+    redis_ms: str = "",
+    memory: str = "",
+    command: Sequence[str] = (),
+    mark: str = MARK,
+) -> Iterator[Line]:
+    """What a program on a terminal takes, the screen of rqtui when no other `command` is given."""
+    seconds = max(2.0, _OVER_S * on.scale)
+    idle_s = _of_redis_s(on, lambda: time.sleep(seconds))  # a Redis that nobody asks does something ten times a second
+    with terminal(command or [sys.executable, "-m", "rqtui", on.server.url]) as shown:
+        has_painted = shown.until(mark) is not None
+        shown.run(max(1.0, _WARM_S * on.scale))
+        of_core: list[float | None] = []
+        commands, sent = _commands(on), shown.bytes_read
+        spent_s = _of_redis_s(on, lambda: of_core.append(shown.share(seconds)))
+        asked, sent = _commands(on) - commands, shown.bytes_read - sent
+        megabytes = shown.memory_mb() if has_painted else None
+    note = f"beyond what it takes by itself; {asked / seconds * _EVERY_S:.0f} commands" if commands else ""
+    spent_s = None if spent_s is None or idle_s is None else max(0.0, spent_s - idle_s)
+    spent_ms = None if spent_s is None else spent_s / seconds * _EVERY_S * 1000
+    yield Line(f"{name}: the screen, of a core", of_core[0], "%", share)
+    yield _line(f"{name}: Redis, of a core", None if spent_s is None else spent_s / seconds * 100, "%", redis_share)
+    yield _line(f"{name}: Redis, per {_EVERY_S:.0f} s", spent_ms, "ms", redis_ms, note)
+    yield Line(f"{name}: memory of the screen", megabytes, "MB", memory)
+    yield Line(f"{name}: to the terminal", sent / seconds if has_painted else None, "bytes/s")
+
+
+def _line(name: str, value: float | None, unit: str, target: str, note: str = "") -> Line:
+    return Line(name, value, unit, target, _NO_INFO if value is None else note)
+
+
+def _queues(on: Bench, number: int) -> None:
+    """Native queues in which jobs wait, as `put` leaves them; every tenth has one that is due in two days."""
+    for at in range(number):
+        queue = Queue(f"{MARK}{at:05}", on.client, BYTES)
+        queue.put_many([b"{}"] * (1 + at % 7))
+        if at % 10 == 0:
+            queue.put(b"{}", delay="2d")
+
+
+def _run(on: Bench, words: Sequence[str], folder: str) -> None:
+    environment = {**os.environ, "RQTUI_STATE_DIR": folder, "REDIS_URL": on.server.url, "RQTUI_URL": on.server.url}
+    command = [sys.executable, "-m", "rqtui", *words]
+    subprocess.run(command, capture_output=True, env=environment, check=False, timeout=120)
+
+
+def _of_redis_s(on: Bench, work: Callable[[], Any]) -> float | None:
+    """Processor time of Redis, user and system, while `work` goes on; None where INFO does not tell."""
+    before = _cpu_s(on)
+    work()
+    after = _cpu_s(on)
+    return None if before is None or after is None else after - before
+
+
+def _cpu_s(on: Bench) -> float | None:
+    try:
+        info = on.client.info("cpu")
+    except exceptions.ResponseError:
+        return None
+    return float(info["used_cpu_user"]) + float(info["used_cpu_sys"])
+
+
+def _commands(on: Bench) -> int:
+    """Commands that Redis ran so far, those inside of scripts included; 0 where INFO does not tell."""
+    try:
+        return sum(int(row["calls"]) for row in on.client.info("commandstats").values())
+    except exceptions.ResponseError:
+        return 0
+
+
+def _longest_ms(on: Bench, work: Callable[[], Any]) -> float | None:
+    """The longest single call meanwhile, as the slow log has it."""
+    try:
+        before = on.client.config_get("slowlog-log-slower-than")["slowlog-log-slower-than"] or "10000"
+        on.client.config_set("slowlog-log-slower-than", 100)
+        on.client.slowlog_reset()
+        work()
+        entries = on.client.slowlog_get(100_000)
+        on.client.config_set("slowlog-log-slower-than", before)
+    except exceptions.ResponseError:
+        return None
+    return max((float(entry["duration"]) for entry in entries), default=0.0) / 1000
+
+
+MEASURES = (foreign_keys, loops_and_counts, ten_thousand_queues, changing_queues)
