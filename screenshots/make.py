@@ -65,6 +65,9 @@ SYSTEMS = {  # of others: size, the queue whose board is opened, keys
     "orizuru-130x24": ((130, 24), ("orizuru:resize", "2")),
     "safe_pop-130x24": ((130, 24), ("safe_pop:crawl", "3")),
     "rq-160x45": ((160, 45), ("rq:default", "8")),
+    "celery-160x45": ((160, 45), ("celery:shop", "7")),
+    "sidekiq-160x45": ((160, 45), ("sidekiq:default", "2")),
+    "bullmq-160x45": ((160, 45), ("bullmq:shop", "8")),
 }
 
 

@@ -6,15 +6,20 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgpack
 from redis import Redis
 
 from rqtui.layout.layout import Layout
+from rqtui.model import Hearing
+from rqtui.scenarios import bullmq as node_shop
+from rqtui.scenarios import celery as late_shop
 from rqtui.scenarios import rq as shop
-from rqtui.scenarios.originals import rq
+from rqtui.scenarios import sidekiq as ruby_shop
+from rqtui.scenarios.originals import bullmq, celery, rq, sidekiq
 from rqtui.scripts.script import Call
 from rqtui.systems import registry
 from screenshots.seeded import NOW
@@ -27,6 +32,9 @@ SPECS = (
     "orizuru:source=resize",
     "safe_pop:queue=crawl",
     "rq",
+    "celery:visibility=60",
+    "sidekiq",
+    "bullmq",
 )
 
 
@@ -44,7 +52,24 @@ def _stopped(layout: Layout) -> Layout:
 
     layout.call = at_now  # type: ignore[method-assign]
     layout.queues_ask = lambda _queues: None  # type: ignore[method-assign]  # each by itself, with the clock above
+    if layout.hears():
+        layout.hears = lambda: ()  # type: ignore[method-assign]  # what was heard is given
+        layout.now_ms = lambda: NOW  # type: ignore[method-assign]
+        layout.hearing = Hearing(NOW - 150_000)
+        _tell(layout, list(_HEARD))
     return layout
+
+
+def _tell(layout: Layout, heard: list[tuple[bytes, bytes, int]]) -> None:
+    """Once its queues are found, the layout hears what was published."""
+    discover = layout.discover
+
+    def and_hear(client: Any) -> Iterator[list[str]]:
+        yield from discover(client)
+        while heard:
+            layout.overhear(*heard.pop(0))
+
+    layout.discover = and_hear  # type: ignore[method-assign]
 
 
 def plant_dispatcher(client: Any, rng: random.Random) -> None:
@@ -169,6 +194,150 @@ def plant_rq(client: Any, rng: random.Random) -> None:
             )
 
 
+def plant_sidekiq(client: Any, rng: random.Random) -> None:
+    """A shop in a retry storm: a killed process with three exports, reminders that nobody queues."""
+    orders = iter(range(98_000, 99_999, 7))
+
+    def item(ago_s: float, job: str, *args: object) -> dict[str, object]:
+        producer = sidekiq.Client(client, "default", lambda: S - ago_s)
+        jid = f"{rng.getrandbits(96):024x}"
+        return {**producer.item(jid, job, *(args or (next(orders),))), "enqueued_at": sidekiq.ms(S - ago_s)}
+
+    client.config_set("hash-max-ziplist-value", 4096)  # a hash tells its fields in the order of writing, every time
+    client.sadd("queues", "default")
+    usual = ("ConfirmOrderJob", "ChargeCardJob", "RenderInvoiceJob", "ConfirmOrderJob")
+    for n in range(34):
+        client.lpush("queue:default", sidekiq.encoded(item(52 - 1.5 * n, usual[n % 4])))
+    for n in range(14):
+        reminder = item(900, "RemindJob", f"{_PEOPLE[n % 8]}@example.org", next(orders))
+        client.zadd("schedule", {sidekiq.encoded(reminder): S - 140 + 45 * n})
+    for n in range(43):
+        cause = ruby_shop.CAUSES[n % 9 == 4]
+        told = sidekiq.failed(item(30 + 7 * n, cause.job), cause.error(), S - 26 - 7 * n)
+        client.zadd("retry", {sidekiq.encoded(told): S - 11 + 2.5 * n})
+    for n in range(17):
+        told = sidekiq.failed(item(900 + 500 * n, usual[2]), ruby_shop.CAUSES[1].error(), S - 890 - 500 * n)
+        sidekiq.bury(client, sidekiq.encoded({**told, "retry": 3, "retry_count": 3}), S - 890 - 500 * n)
+    for number, host in enumerate(("web-1", "web-2", "web-3", "web-9"), 1):
+        is_killed = host == "web-9"
+        beat_s = S - (25 if is_killed else 2 * number)
+        process = sidekiq.Process(
+            client, "default", host, clock=lambda at_s=beat_s: at_s - 3, number=number, threads=3 if is_killed else 1
+        )
+        for n in range(3 if is_killed else 1):
+            export = ("ExportJob", f"orders-{4 * number + n:02}", {"rows": 40_000 + 7_919 * (n + number)})
+            process.begin(sidekiq.encoded(item(S - beat_s + 4 + n, *export)))
+        process.beat(at_s=beat_s)
+        for key in (process.identity, f"{process.identity}:work"):
+            client.pexpire(key, 1_000 * (sidekiq.LIFE_S - S + beat_s) + 500)
+
+
+_HEARD: list[tuple[bytes, bytes, int]] = []  # channel, message, when: what the planted workers of Celery published
+
+
+def plant_celery(client: Any, rng: random.Random) -> None:
+    """A shop whose card gateway is away: a killed worker, reminders beyond the timeout, two minutes of its workers."""
+    now_s, orders = [float(S)], iter(range(98_000, 99_999, 7))
+    ids = (str(uuid.UUID(int=rng.getrandbits(128), version=4)) for _ in range(10_000))
+
+    def task(name: str, *args: object, **more: Any) -> celery.Message:
+        return celery.task(f"shop.{name}", next(ids), "shop", args or (next(orders),), **more)
+
+    def run(headers: Mapping[str, Any], _args: list[Any], _kwargs: dict[str, Any]) -> object:
+        now_s[0] += 0.4 + 0.1 * (int(headers["id"][0], 16) % 8)
+        cause = next((cause for cause in late_shop.CAUSES if cause.task == headers["task"]), None)
+        if cause is late_shop.STORM or (cause and headers["id"][1] in "0123456"):
+            raise cause.error(late_shop.RETRIES)
+        return {"ok": True}
+
+    celery.declare(client, "shop")
+    _HEARD.clear()
+    workers = [celery.Worker(client, "shop", f"web-{n}", run, clock=lambda: now_s[0], number=n) for n in range(1, 5)]
+    with client.pubsub(ignore_subscribe_messages=True) as ear:
+        ear.psubscribe("/*.celeryev/*", "celery-task-meta-*")
+        ear.get_message(timeout=5)
+        for n in range(64):
+            at_s = now_s[0] = S - 140 + 2.2 * n
+            name = ("confirm", "charge", "resize", "invoice", "confirm", "resize", "charge")[n % 7]
+            celery.publish(client, "shop", task(name))
+            workers[n % 4].step()
+            _listen(ear, at_s)
+        for n, worker in enumerate(workers):
+            now_s[0] = S - 1.6 + 0.3 * n
+            worker.begin()
+            _listen(ear, now_s[0])
+    for n in range(3):
+        celery.reserve(client, "shop", task("export", f"2026-{n + 7:02}", priority=0), S - 79)
+    for n in range(13):
+        more = {"eta_s": S + 61 + 23 * n}
+        celery.reserve(client, "shop", task("remind", f"{_PEOPLE[n % 8]}@example.org", **more), S - 31 + n / 4)
+    for n in range(15):
+        name = ("confirm", "resize", "charge", "export")[n % 4]
+        celery.reserve(client, "shop", task(name), S - 9 + n / 2)
+    for n in range(31):
+        celery.publish(client, "shop", task(("confirm", "invoice", "charge", "resize")[n % 4]))
+    for n in range(9):
+        celery.publish(client, "shop", task("stock", f"warehouse-{n + 1}", priority=9))
+
+
+def _listen(ear: Any, at_s: float) -> None:
+    while told := ear.get_message():
+        _HEARD.append((told["channel"], told["data"], int(at_s * 1000)))
+
+
+_WORKERS: list[Any] = []  # connections, as long as the pictures are made
+
+
+def plant_bullmq(client: Any, rng: random.Random) -> None:
+    """A shop after an upgrade: labels that fail, parcels that wait for them, jobs that BullMQ 5 left in paused."""
+    p, orders = bullmq.before("shop"), iter(range(61_000, 69_999, 7))
+
+    def save(name: str, ago_s: float, state: str = "", **more: object) -> str:
+        queue = bullmq.Queue(client, "shop", lambda: S - ago_s)
+        id = f"job-{rng.getrandbits(48):012x}" if state != "parcel" else f"parcel-{more['order']}"
+        data = {"order": more.pop("order", None) or next(orders)}
+        opts = {"attempts": 3, "backoff": {"type": "fixed", "delay": 20_000}, "jobId": id}
+        client.hset(f"{p}{id}", mapping={**queue.fields(name, data, opts), **more})
+        return id
+
+    bullmq.Queue(client, "shop").connect()
+    usual = ("confirmOrder", "charge", "resizeImage", "confirmOrder")
+    for n in range(21):
+        client.lpush(f"{p}wait", save(usual[n % 4], 31 - 1.4 * n))
+    for n in range(24):
+        client.lpush(f"{p}paused", save("sendMail", 4_100 - 20 * n))
+    for n in range(6):
+        client.zadd(f"{p}prioritized", {save("charge", 22 - 3 * n, priority=2): 2 * bullmq.PRIORITY + n})
+    for n in range(17):
+        client.zadd(f"{p}delayed", {save("remind", 300): (NOW + 4_000 + 9_000 * n) * bullmq.UNIT})
+    for n in range(38):
+        client.zadd(f"{p}completed", {save(usual[n % 4], 130 - 3 * n, returnvalue="{}"): NOW - 1_000 * (118 - 3 * n)})
+    for n in range(46):
+        cause = node_shop.CAUSES[n % 9 == 7]
+        at_ms, error = NOW - 1_000 * (12 + 7 * n), cause.error()
+        ran = {"atm": 3, "ats": 3, "pb": f"web-{1 + n % 4}", "processedOn": at_ms - 300, "finishedOn": at_ms}
+        told = {"failedReason": str(error), "stacktrace": bullmq.encoded([error.trace] * 3)}
+        id = save(cause.job, 53 + 7 * n, **ran, **told)
+        client.zadd(f"{p}failed", {id: at_ms})
+        if cause is node_shop.STORM and n < 5:
+            order = next(orders)
+            parent = save("shipParcel", 60 + 7 * n, "parcel", order=order)
+            client.zadd(f"{p}waiting-children", {parent: at_ms - 20_000})
+            client.sadd(f"{p}{parent}:dependencies", f"{p}{id}")
+            client.hset(f"{p}{id}", "parentKey", f"{p}{parent}")
+    for n in range(7):
+        name, began_ms = ("web-9", NOW - 48_000) if n < 3 else (f"web-{n - 2}", NOW - 900 + 150 * n)
+        id = save("resizeImage", 50 if n < 3 else 9, processedOn=began_ms, ats=1, pb=name)
+        client.lpush(f"{p}active", id)
+        if n >= 3:
+            client.set(f"{p}{id}:lock", f"{name}:{n}", px=bullmq.LOCK_MS - 100)
+            connection = client.connection_pool.make_connection()  # BullMQ has no other list of its workers
+            connection.connect()
+            connection.send_command("CLIENT", "SETNAME", bullmq.connection_name("shop", name))
+            connection.read_response()
+            _WORKERS.append(connection)
+
+
 PLANTS: dict[str, Callable[[Any, random.Random], None]] = {
     "dispatcher:readytasklist": plant_dispatcher,
     "redisched:onboarding": plant_redisched,
@@ -176,6 +345,9 @@ PLANTS: dict[str, Callable[[Any, random.Random], None]] = {
     "orizuru:resize": plant_orizuru,
     "safe_pop:crawl": plant_safe_pop,
     "rq:default": plant_rq,
+    "celery:shop": plant_celery,
+    "sidekiq:default": plant_sidekiq,
+    "bullmq:shop": plant_bullmq,
 }
 
 
