@@ -89,7 +89,7 @@ for row = 1, count do
     end
     header = table.concat(header, ' ') .. ' ' .. (length > 4096 and length or '-') .. ' '
     local is_delayed = due and due > now_ms
-    if is_delayed then delayed, soonest = delayed + 1, math.min(soonest, due) end
+    if is_delayed then delayed = delayed + 1 end
     options[row] = {header = header, priority = priority, due = is_delayed and string.format('%d', due)}
   end
 end
@@ -120,6 +120,7 @@ for row = 1, count do
     new[#new + 1] = id
     if #body > 4096 then long[#long + 1], long[#long + 2] = id, body end
     if option and option.due then
+      soonest = math.min(soonest, tonumber(option.due))
       to_scheduled[#to_scheduled + 1], to_scheduled[#to_scheduled + 2] = option.due, id
     else
       next_seq = next_seq + 1

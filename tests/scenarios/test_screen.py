@@ -57,9 +57,9 @@ async def test_each_demo_opens_on_its_board_and_its_keys_say_what_they_do(name: 
             assert place.name[:9] in it.text()  # of a long name the beginning
         await it.press(next(control.key for control in run.controls if control.name == "kill"))
         await it.until_shown("died")
+        await it.until(lambda: run.status().workers_lost == 1, "one worker is dead")
         await it.press("0")
         await it.until_shown(SAYS[name])
-        assert run.status().workers_lost == 1
         assert not it.app.screen.query(Toast), "what a demo says stands in its strip and covers no row"
         await it.press("d")
         await it.until_shown(f"demo: {name}", "watch")

@@ -8,6 +8,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 
 from redis import Redis
+from redis.client import PubSub
 
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Answer, Script
@@ -301,12 +302,20 @@ def heard(ask: Callable[[Jobs], Request], place: str = "") -> Way:
     return way
 
 
-LISTENERS: list[object] = []  # a listener that is let go hears no more
+LISTENERS: list[PubSub] = []  # a listener that is let go hears no more
 
 
 def deaf(world: World) -> None:
     while LISTENERS:
-        LISTENERS.pop().close()  # type: ignore[attr-defined]
+        hush(LISTENERS.pop())
+
+
+def hush(listener: PubSub) -> None:
+    """It listens no more when this returns; a connection that is merely closed is missed a moment later."""
+    listener.punsubscribe()
+    while listener.subscribed and listener.get_message(timeout=5):
+        pass
+    listener.close()
 
 
 def silent(ask: Callable[[Jobs], Request], place: str = "") -> Way:

@@ -14,8 +14,9 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
-from celery_subject import CELERY, LISTENERS
+from celery_subject import CELERY, LISTENERS, hush
 from redis import Redis
+from redis.client import PubSub
 from shell import shell
 
 from rqtui.connection.connect import connect
@@ -43,7 +44,14 @@ def test_celery(script: str, any_client: Redis) -> None:
 def nobody_listens_on() -> Iterator[None]:
     yield
     while LISTENERS:
-        LISTENERS.pop().close()
+        hush(LISTENERS.pop())
+
+
+@pytest.fixture
+def listener(client: Redis) -> Iterator[PubSub]:
+    one = client.pubsub()
+    yield one
+    hush(one)
 
 
 # --- the engine ----------------------------------------------------------------------------------------------------
@@ -424,10 +432,8 @@ def commands(listener: object) -> list[dict[str, object]]:
     return found
 
 
-def test_workers_are_told_in_their_own_words(client: Redis) -> None:
+def test_workers_are_told_in_their_own_words(client: Redis, listener: PubSub) -> None:
     engine = engine_on(client, "celery:prefix=app_")
-    listener = client.pubsub()
-    LISTENERS.append(listener)
     layout = engine.layouts["celery"]
     database = client.connection_pool.connection_kwargs.get("db", 0)
     client.sadd("app__kombu.binding.mail", f"mail{SEP}{SEP}mail")
@@ -452,13 +458,13 @@ def test_workers_are_told_in_their_own_words(client: Redis) -> None:
     assert client.llen("app_mail") == 2 and client.hkeys("app_unacked") == [tag.encode()]
 
 
-def test_a_pause_is_remembered_by_who_told_it_and_ends_with_a_worker_that_was_started_since(client: Redis) -> None:
+def test_a_pause_is_remembered_by_who_told_it_and_ends_with_a_worker_that_was_started_since(
+    client: Redis, listener: PubSub
+) -> None:
     engine = engine_on(client)
     plant_all(client)
     layout = engine.layouts["celery"]
     assert isinstance(layout, Celery)
-    listener = client.pubsub()
-    LISTENERS.append(listener)
     listener.psubscribe("*.celery.pidbox")
     listener.get_message(timeout=5)
 
@@ -483,10 +489,8 @@ def test_a_pause_is_remembered_by_who_told_it_and_ends_with_a_worker_that_was_st
     assert not is_paused()
 
 
-def test_a_task_is_cancelled_by_the_id_that_its_worker_knows(client: Redis) -> None:
+def test_a_task_is_cancelled_by_the_id_that_its_worker_knows(client: Redis, listener: PubSub) -> None:
     engine = engine_on(client)
-    listener = client.pubsub()
-    LISTENERS.append(listener)
     listener.psubscribe("*.celery.pidbox")
     listener.get_message(timeout=5)
     client.sadd("_kombu.binding.mail", f"mail{SEP}{SEP}mail")
@@ -497,10 +501,8 @@ def test_a_task_is_cancelled_by_the_id_that_its_worker_knows(client: Redis) -> N
     assert told["arguments"] == {"task_id": ["mail.1.x"] * 2, "terminate": False, "signal": "SIGTERM"}
 
 
-def test_a_task_that_only_events_told_of_is_cancelled_by_its_id(client: Redis) -> None:
+def test_a_task_that_only_events_told_of_is_cancelled_by_its_id(client: Redis, listener: PubSub) -> None:
     engine = engine_on(client)
-    listener = client.pubsub()
-    LISTENERS.append(listener)
     listener.psubscribe("*.celery.pidbox")
     listener.get_message(timeout=5)
     job = Job(b"mine", "mail", "celery", "running", State.RESERVED, b"", name="tasks.add")

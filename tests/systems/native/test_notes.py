@@ -164,6 +164,8 @@ def test_an_enqueue_wakes_when_it_is_ready_or_nearer_than_the_next(any_client: R
     assert woken(any_client)
     put(any_client, b"c", delay_ms=1)
     assert not woken(any_client), "it exists"
+    ask(any_client, "enqueue", [{"id": b"e", "body": b"", "delay_ms": due} for due in (60, 1)])
+    assert not woken(any_client), "of one id twice in a batch the second is not put"
     put(any_client, b"d")
     assert woken(any_client)
 
