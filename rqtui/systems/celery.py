@@ -28,6 +28,7 @@ from rqtui.errors import UsageError
 from rqtui.layout.entries import HEAD_BYTES, TAIL_BYTES, Entry
 from rqtui.layout.foreign import Entrywise, rows_by_name
 from rqtui.layout.layout import Answers, Ask, answered, typed
+from rqtui.layout.option_values import NAME, NAME_OR_NOTHING, matching, whole
 from rqtui.layout.recent import Recent
 from rqtui.model import Attempt, Fact, Figures, Finding, Job, Outcome, Page, Place, Queue, State, Worker
 from rqtui.scripts import script as scripts
@@ -47,10 +48,7 @@ LOOK_BACK = 1000  # messages of each end of a list that are looked through for a
 _READ_BYTES = 1024 * 1024  # a longer message is read by its end alone
 _CUT_BYTES = 64 * 1024  # of a result that was cut
 _LONGEST_CALL = 1000  # characters
-_STEPS = re.compile(r"\d(?:/\d)*")
 _HEX = re.compile(rb"\\x([0-9a-fA-F]{2})")
-_UNACKED = re.compile(r"[^\s*?\[\]\\,=]+")
-_PREFIX = re.compile(r"[^\s*?\[\]\\,=]*")
 _DIGEST = re.compile(rb"[0-9a-f]{12}(?:\.\d+)?")
 _HIDDEN = re.compile(r"\.pidbox$|^celeryev(\.|$)")  # queues of Celery's own: commands to workers, events
 
@@ -70,6 +68,14 @@ class Celery(Entrywise):
         Place("revoked", State.DEAD, "", "", failures=False, is_heard=True),
     )
     defaults = {"prefix": "", "sep": r"\x06\x16", "steps": "0/3/6/9", "visibility": "3600", "unacked": "unacked"}
+    option_values = {
+        "prefix": NAME_OR_NOTHING,
+        "sep": matching(r"(?:\\x[0-9a-fA-F]{2}|[^\\\s])+", r"characters, or such as \x06\x16"),
+        "steps": matching(r"[0-9](?:/[0-9])*", "priorities such as 0/3/6/9"),
+        "visibility": whole(0, 999_999_999, "seconds"),
+        "unacked": NAME,
+    }
+    only_option = "prefix"
     together = 1000
     tells = frozenset({"name", "tried", "error", "worker"})
     has_json_bodies = True
@@ -107,11 +113,6 @@ class Celery(Entrywise):
 
     def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:
         super().__init__(*options, is_asked=is_asked)
-        if len(self.specs) > 1:
-            raise UsageError("layout celery: one prefix at a time; run rqtui once for each.")
-        for name, (fits, what) in _FITTING.items():
-            if not fits.fullmatch(self.options[name]):
-                raise UsageError(f'layout celery: {name} is {what}, not "{self.options[name]}".')
         self._queues: set[str] = set()  # that were seen
         self._chosen_of = 0  # how many they were when the one was chosen that speaks for all
         self._known: Recent[bytes, Known] = Recent(MOST_KNOWN)  # jobs by id
@@ -238,7 +239,7 @@ class Celery(Entrywise):
         elif self._queues or len(prefixes) != 1:
             return
         prefix = "" if "" in prefixes else next(iter(prefixes))
-        if _PREFIX.fullmatch(prefix):
+        if self.option_values["prefix"].fits(prefix):
             self.specs = ({**self.options, "prefix": prefix},)
 
     def recognises(self, client: Any, queue: str) -> bool:
@@ -1010,13 +1011,6 @@ LAYOUT = Celery
 
 _MOST_BINDINGS = 10_000
 _NOTHING = dict.fromkeys(("eta", "unacked", "late", "expired"), 0) | {"due_ms": -1, "deadline_ms": -1}
-_FITTING = {
-    "prefix": (_PREFIX, "without blanks and none of *?[]\\"),
-    "sep": (re.compile(r"(?:\\x[0-9a-fA-F]{2}|[^\\\s])+"), r"characters, or such as \x06\x16"),
-    "steps": (_STEPS, "priorities such as 0/3/6/9"),
-    "visibility": (re.compile(r"\d{1,9}"), "a whole number of seconds"),
-    "unacked": (_UNACKED, "the name of a hash"),
-}
 
 
 # -- what was heard ----------------------------------------------------------------------------------------------------

@@ -895,7 +895,7 @@ def test_options_that_no_celery_could_have_are_refused_in_words() -> None:
         "visibility=1h": "a whole number of seconds",
         "sep=": r"characters, or such as \x06\x16",
         "prefix=a*": "without blanks",
-        "unacked=": "the name of a hash",
+        "unacked=": "a name without blanks",
         "queue=mail": "has no option queue",
     }
 
