@@ -709,15 +709,23 @@ class Celery(Entrywise):
 
     def _page(self, queue: str, place: str, offset: int, limit: int, answer: Answer | Exception) -> Page:
         page = super()._page(queue, place, offset, limit, answer)
-        if place == "unacked" and not page.error and not page.offset and page.next is None and page.of is None:
-            self._released(queue, page.jobs)
-        if place == "queue" and not page.error and not page.offset:
-            first = page.jobs[0].id if page.jobs else b""
-            if not first or self._next.get(queue, Next(b"", 0)).id != first:
-                self._next[queue] = Next(first, self.now_ms())
-        if place == "unacked" and not page.error:
-            self._orphans[queue] = tuple(job for job in page.jobs if self._is_silent(job.worker, self.now_ms()))
+        if not page.error and (see := _SEES.get(place)) is not None:
+            see(self, page)
         return page
+
+    def _see_next(self, page: Page) -> None:
+        """Which message is the next one of its queue, and since when."""
+        if page.offset:
+            return
+        first = page.jobs[0].id if page.jobs else b""
+        if not first or self._next.get(page.queue, Next(b"", 0)).id != first:
+            self._next[page.queue] = Next(first, self.now_ms())
+
+    def _see_held(self, page: Page) -> None:
+        """Whose worker is gone; and, where the page has all that workers hold, what they hold no more."""
+        if not page.offset and page.next is None and page.of is None:
+            self._released(page.queue, page.jobs)
+        self._orphans[page.queue] = tuple(job for job in page.jobs if self._is_silent(job.worker, self.now_ms()))
 
     # -- jobs -----------------------------------------------------------------------------------------------------
 
@@ -1109,6 +1117,8 @@ _TAKEN: Mapping[str, Callable[[Celery, Mapping[str, Any], int], None]] = {
     "worker-heartbeat": Celery._hear_worker,
     "worker-offline": Celery._hear_worker,
 }
+_SEES: Mapping[str, Callable[[Celery, Page], None]] = {"queue": Celery._see_next, "unacked": Celery._see_held}
+"""What a page of a place tells of what goes wrong there."""
 _ENDS = ("succeeded", "failed", "revoked")
 _PLACE_OF = {"SUCCESS": "succeeded", "FAILURE": "failed", "REVOKED": "revoked", "STARTED": "running"}
 
