@@ -24,7 +24,8 @@ from rqtui.errors import UsageError
 from rqtui.model import UNHEARD, Finding, Focus, Hearing, Job, PageWish, Queue, Ref
 from rqtui.scripts import script as scripts
 from rqtui.systems import registry
-from rqtui.systems.celery import MOST_BEATING, MOST_MISSED, Celery, Stillness, message_of, repr_call
+from rqtui.systems.celery.layout import MOST_BEATING, MOST_MISSED, Celery, Stillness
+from rqtui.systems.celery.messages import message_of, repr_call
 from rqtui.testing import keyspace
 
 CELERY, MAIL = Ref("celery", "celery"), Ref("celery", "mail")
