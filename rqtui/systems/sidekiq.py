@@ -201,7 +201,7 @@ class Sidekiq(Entrywise):
             every = zip(queues, own, strict=True)
             told = [(queue, {**theirs.get(queue, {}), **held.get(queue, {}), **row}) for queue, row in every]
             return [
-                self._queue(queue, Answer("counted", values={**_NOTHING, **shared.values, **row}))
+                self._queue(queue, Answer("counted", values={**_NOTHING, **shared.values, **crew.values, **row}))
                 for queue, row in told
             ]
 
@@ -211,7 +211,7 @@ class Sidekiq(Entrywise):
     def _queue(self, queue: str, answer: Answer | Exception) -> Queue:
         values = answer.values if isinstance(answer, Answer) else {}
         if isinstance(answer, Answer):
-            told = {"lost": self.lost.count(queue), "lost_exact": True, "work_exact": True, **answer.values}
+            told = {"lost": self.lost.count(queue), "lost_exact": True, **answer.values}
             answer = Answer("counted", values=told)
         made = super()._queue(queue, answer)
         if lost := self._lost_findings(queue):
