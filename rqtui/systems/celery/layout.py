@@ -60,13 +60,26 @@ class Celery(Entrywise):
         Place("failed", State.DEAD, "", "", is_heard=True),
         Place("revoked", State.DEAD, "", "", failures=False, is_heard=True),
     )
-    defaults = {"prefix": "", "sep": r"\x06\x16", "steps": "0/3/6/9", "visibility": "3600", "unacked": "unacked"}
+    defaults = {
+        "prefix": "",
+        "sep": r"\x06\x16",
+        "steps": "0/3/6/9",
+        "visibility": "3600",
+        "unacked": "unacked",
+        "fanout": "/{db}.",
+        "events": "celeryev",
+        "control": "celery",
+    }
     option_values = {
         "prefix": NAME_OR_NOTHING,
         "sep": matching(r"(?:\\x[0-9a-fA-F]{2}|[^\\\s])+", r"characters, or such as \x06\x16"),
         "steps": matching(r"[0-9](?:/[0-9])*", "priorities such as 0/3/6/9"),
         "visibility": whole(0, 999_999_999, "seconds"),
         "unacked": NAME,
+        # kombu/transport/redis.py 5.7, `_receive_one`: a worker takes nothing that comes by a channel of another form
+        "fanout": matching(r"(?:/[^\s*?\[\]\\,=./]*\.)?", "empty, or such as /{db}."),
+        "events": NAME,
+        "control": NAME,
     }
     only_option = "prefix"
     together = 1000
@@ -150,13 +163,17 @@ class Celery(Entrywise):
     @property
     def control(self) -> str:
         """The channel of the workers' mailbox, of the database that was last looked at (kombu/pidbox.py)."""
-        return f"{self.prefix}/{self._database}.celery.pidbox"
+        return self._channel(f"{self.options['control']}.pidbox")
+
+    def _channel(self, exchange: str) -> str:
+        """Where a message to all who listen is published (kombu/transport/redis.py 5.7, `_get_publish_topic`)."""
+        return f"{self.prefix}{self.options['fanout'].replace('{db}', str(self._database))}{exchange}"
 
     def _shared_keys(self) -> dict[str, str]:
         """The keys of all queues together."""
         unacked = f"{self.prefix}{self.options['unacked']}"
         index = {"unacked_index": f"{unacked}_index", "unacked_mutex": f"{unacked}_mutex"}
-        replies = f"{self.prefix}_kombu.binding.reply.celery.pidbox"
+        replies = f"{self.prefix}_kombu.binding.reply.{self.options['control']}.pidbox"
         return {**dict.fromkeys(("unacked", "eta", "late"), unacked), **index, "replies": replies}
 
     def told(self, queue: str) -> dict[str, str]:
@@ -281,20 +298,19 @@ class Celery(Entrywise):
 
     def hears(self) -> tuple[str, ...]:
         """Events of workers and of tasks, of any database; results, which may stand without the prefix."""
-        prefix = re.sub(r"([*?\[\]\\])", r"\\\1", self.prefix)
-        results = {f"{results_prefix(prefix)}celery-task-meta-*", "celery-task-meta-*"}
-        return (f"{prefix}/*.celeryev/*", *sorted(results))
+        events = f"{self.prefix}{self.options['fanout'].replace('{db}', '*')}{self.options['events']}*"
+        results = {f"{results_prefix(self.prefix)}celery-task-meta-*", "celery-task-meta-*"}
+        return (events, *sorted(results))
 
     def overhear(self, channel: bytes, message: bytes, at_ms: int) -> None:
         """Takes in an event, several in one message, or a result."""
-        prefix = to_bytes(self.prefix)
-        if fits := _EVENTS.fullmatch(channel, len(prefix)):
-            if channel.startswith(prefix) and int(fits[1]) == self._database:
-                for event in _events(message):
-                    if (take := _TAKEN.get(_text(event, "type"))) is not None:
-                        take(self, event, at_ms)
+        if _is_of(channel, to_bytes(self._channel(self.options["events"]))):
+            for event in _events(message):
+                if (take := _TAKEN.get(_text(event, "type"))) is not None:
+                    take(self, event, at_ms)
             return
-        told, id = _object(message), channel.rpartition(b"celery-task-meta-")[2]
+        _before, is_result, id = channel.rpartition(b"celery-task-meta-")
+        told = _object(message) if is_result else {}
         is_own = channel.startswith(to_bytes(results_prefix(self.prefix) + "celery-task-meta-"))
         if isinstance(told.get("status"), str) and (is_own or id in self._known):
             self._hear_result(id, told, at_ms)
@@ -1024,7 +1040,6 @@ MOST_TRIED = 10  # failed runs that are remembered of a job
 GUESSED = Fact("queue", "guessed: its task was seen in no other one")
 MOST_RUNNING = 1000  # that are looked through for who runs them
 SILENT_MS = 10_000  # a worker that does not beat for so long is silent: it beats every 2 s (celery/worker/heartbeat.py)
-_EVENTS = re.compile(rb"/(\d+)\.celeryev/[\w.]+")
 
 
 MOST_LEFT = 1000  # workers that took their leave
@@ -1126,6 +1141,11 @@ def _workers(jobs: Sequence[Job]) -> str:
     """Who has these jobs: by name where it is one worker, else how many."""
     names = sorted({job.worker for job in jobs})
     return names[0] if len(names) == 1 else f"{numbered(len(names), 'worker')}, {names[0]} among them"
+
+
+def _is_of(channel: bytes, exchange: bytes) -> bool:
+    """Whether that is the channel of an exchange, or of a routing key of it: with `fanout_patterns` it has one."""
+    return channel == exchange or channel.startswith(exchange + b"/")
 
 
 def _events(message: bytes) -> Iterator[Mapping[str, Any]]:
