@@ -410,6 +410,10 @@ class Layout:
         asks = [self._chunk_ask(name, queue, chunk, form, new) for chunk in chunks]
         return [*([_told(refused)] if refused else []), *asks]
 
+    def can_resume(self, queue: Queue) -> bool:
+        """Whether a resume does something for a queue, as it was counted."""
+        return queue.paused
+
     def refuse_what_was_heard(self, name: str, places: Collection[str]) -> None:
         """Raises UsageError for a verb on places without a key, unless it takes jobs there (`can`)."""
         for place in self.places:
