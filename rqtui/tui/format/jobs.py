@@ -85,13 +85,13 @@ def properties(job: Job, now_ms: int, tells: frozenset[str], is_revealed: bool =
     has_lease = "lease" in tells or (
         job.ttr_ms and not any((f.kind, f.value) == ("duration", job.ttr_ms) for f in job.facts)
     )
-    tried = f"{job.attempts} of {job.max_attempts or '?'}" if has_record or job.max_attempts else str(job.attempts)
+    tried = f"{job.attempts} of {job.max_attempts}" if job.max_attempts else str(job.attempts)
     known: list[tuple[object, str, Content | str]] = [
         (True, "id", Content.styled(safe(job.id), "$strong")),
         ("name" in tells or job.name, "job", safe(job.name) or formats.ZERO),
         (job.call, "call", safe(job.call if is_revealed else mask_text(job.call))),
         (True, "place", Content.styled(job.place, f"$state-{job.state}")),
-        (has_record or left_ms(job, now_ms) is not None, *_time_line(job, now_ms)),
+        (left_ms(job, now_ms) is not None, *_time_line(job, now_ms)),
         (has_record or job.attempts, "attempts", tried),
         ("priority" in tells or job.priority, "priority", str(job.priority)),
         (has_lease, "lease", formats.age(job.ttr_ms) if job.ttr_ms else "as usual in this queue"),

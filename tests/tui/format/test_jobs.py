@@ -63,3 +63,9 @@ def test_what_is_too_long_for_a_pane_goes_on_below_its_value_and_an_id_stands_wh
         "  cents=1614)",
     ]
     assert jobs.Sheet().line("call", "x" * 90).plain == "call        " + "x" * 90, "where nobody says how wide it is"
+
+
+def test_of_attempts_and_times_that_nobody_knows_nothing_is_said() -> None:
+    job = Job(b"a", "q", "s", "p", State.READY, b"a")
+    told = jobs.properties(job, 0, frozenset({"tried"})).plain
+    assert "attempts    0\n" in told and "?" not in told and "since" not in told
