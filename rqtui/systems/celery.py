@@ -51,7 +51,7 @@ _STEPS = re.compile(r"\d(?:/\d)*")
 _HEX = re.compile(rb"\\x([0-9a-fA-F]{2})")
 _UNACKED = re.compile(r"[^\s*?\[\]\\,=]+")
 _PREFIX = re.compile(r"[^\s*?\[\]\\,=]*")
-_TAKEN = ("unacked", "late", "eta")  # places whose entries hold a message with its exchange and routing key
+_HELD_IN = ("unacked", "late", "eta")  # places whose entries hold a message with its exchange and routing key
 _DIGEST = re.compile(rb"[0-9a-f]{12}(?:\.\d+)?")
 _HIDDEN = re.compile(r"\.pidbox$|^celeryev(\.|$)")  # queues of Celery's own: commands to workers, events
 
@@ -826,7 +826,7 @@ class Celery(Entrywise):
     def _job(self, queue: str, place: Place, read: Message, row: Mapping[str, Any], now_ms: int) -> Job:
         headers = read.headers
         taken_ms = _score_ms(row["score"])
-        is_held = place.name in _TAKEN
+        is_held = place.name in _HELD_IN
         retries = headers.get("retries")
         limits = headers.get("timelimit")
         hard = limits[0] if isinstance(limits, list) and limits else None
@@ -861,7 +861,7 @@ class Celery(Entrywise):
     def refusal(self, name: str, job: Job) -> str:
         """Also a message without an id: a worker is told by its id what to drop."""
         is_seen = name == "cancel" and bool(job.member) and not job.is_partial
-        if is_seen and not _read(job.member, b"", job.place in _TAKEN).id:
+        if is_seen and not _read(job.member, b"", job.place in _HELD_IN).id:
             return "celery: it has no id by which a worker could be told. Delete it while it waits."
         return super().refusal(name, job)
 
