@@ -49,7 +49,7 @@ _json = json.JSONEncoder(
 
 
 def _json_in_parts() -> Callable[[Any, int], Iterable[str]]:
-    """What `_json` makes anew for each body, made once: two thirds of what a small one costs. It looks for no circles,
+    """What `_json` makes anew for each body, made once: half of what a small one costs. It looks for no circles,
     which end in a RecursionError here."""
     make: Any = getattr(json.encoder, "c_make_encoder", None)
     if make is None:  # not CPython

@@ -260,7 +260,7 @@ class KeysOf(dict[str, "str | bytes"]):
         return Opening(self.script, self.opening.keys, self.script._argv_of_shortest_rows())
 
 
-@dataclass(slots=True)  # frozen it costs 2 thousand instructions more, a twentieth of a put
+@dataclass(slots=True)  # frozen it takes 0.4 µs more to make, of 23 that a put takes
 class Call:
     """A script with its keys and arguments, ready to be sent; `row_count` rows stand in the tail."""
 
