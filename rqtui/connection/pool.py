@@ -108,7 +108,7 @@ class Pool(ConnectionPool):
         self.give_back(line)
 
     def take(self) -> Line:
-        """The same as `get_connection`, to be given back by `give_back`, once."""
+        """The same as `get_connection`; who takes it calls `give_back`, once."""
         pid = os.getpid()
         while True:
             try:

@@ -15,8 +15,10 @@ from families import in_one
 from proxy import Proxy, request_size
 
 from rqtui.client import native_keys
+from rqtui.connection.cluster import Following, FollowingTls
 from rqtui.connection.connect import connect
-from rqtui.connection.meter import Meter
+from rqtui.connection.meter import Meter, metered
+from rqtui.connection.pool import Line, Pool
 from rqtui.errors import RqtuiError
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Call
@@ -127,6 +129,27 @@ def test_a_known_reply_says_what_a_parsed_one_says(name: str, client: redis.Redi
     assert quick[1].keys() == general[1].keys()
 
 
+class Counting(redis.Connection):
+    def read_response(self, *args: Any, **options: Any) -> Any:
+        return super().read_response(*args, **options)
+
+
+@in_one(
+    "kind, passes",
+    [
+        (redis.Connection, True),
+        (redis.UnixDomainSocketConnection, True),
+        (Following, False),
+        (FollowingTls, False),
+        (metered(redis.Connection, Meter()), False),
+        (Counting, False),
+    ],
+)
+def test_bytes_pass_beside_redis_py_where_a_connection_would_only_pass_them(kind: type, passes: bool) -> None:
+    assert Pool(connection_class=kind).only_passes_bytes is passes
+    assert not Line(kind.__new__(kind)).is_plain, "before it has a socket"
+
+
 @pytest.mark.parametrize("pieces", [(1,), (5, 9), (4, 1, 1), tuple([1] * 15)])
 def test_a_reply_in_pieces_is_the_same_reply(pieces: tuple[int, ...]) -> None:
     reply = b"*1\r\n$5\r\nmoved\r\n"
@@ -183,3 +206,30 @@ def test_a_fork_in_the_middle_of_a_call_shares_no_connection(client: redis.Redis
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         pool.give_back(line)
         assert [each.word for each in scripts.run(ours, enqueue("a")).each] == ["moved"]
+
+
+def test_what_was_read_too_much_reaches_nobody_else(client: redis.Redis, url: str) -> None:
+    with connect(url) as ours:
+        known(ours, "known")
+        pool: Any = ours.connection_pool
+        line = pool.take()
+        line.connection._parser._reader.feed(b"+of the one before\r\n")
+        pool.give_back(line)
+        assert ours.echo("mine") == b"mine"
+
+
+def test_a_connection_that_was_closed_here_is_made_anew_whoever_has_its_number_now(
+    client: redis.Redis, url: str
+) -> None:
+    with connect(url) as ours:
+        known(ours, "known")
+        pool: Any = ours.connection_pool
+        line = pool.take()
+        line.connection.disconnect()
+        pool.give_back(line)
+        others = socket.socketpair()  # the lowest numbers that are free: one is that of the closed connection
+        try:
+            assert [each.word for each in scripts.run(ours, enqueue("a")).each] == ["moved"]
+        finally:
+            for other in others:
+                other.close()
