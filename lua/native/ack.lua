@@ -39,7 +39,7 @@ if now_ms - now_ms % 60000 > last_minute then redis.call('XLEN', minutes) end
 if #ARGV < 4 or #ARGV > 2002 or #ARGV % 2 == 1 then
   return redis.error_reply('ERR a batch has 1 to 1000 rows of id and token; nothing was changed')
 end
-if #ARGV[1] > 13 or #ARGV[2] > 13 or string.find(ARGV[1] .. ARGV[2], '%D') then
+if #ARGV[1] + #ARGV[2] > 0 and (#ARGV[1] > 13 or #ARGV[2] > 13 or string.find(ARGV[1] .. ARGV[2], '%D')) then
   return redis.error_reply('ERR keep_ms and now_ms are whole numbers, not negative; nothing was changed')
 end
 local ids = {}

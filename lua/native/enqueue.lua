@@ -39,7 +39,7 @@ last_minute = tonumber(last_minute) or 0
 if watch == 'on' or (tonumber(watch) or 0) > now_ms then redis.call('XLEN', events) end
 if now_ms - now_ms % 60000 > last_minute then redis.call('XLEN', minutes) end
 -- end
-if #ARGV < 2 or #ARGV[1] > 13 or string.find(ARGV[1], '%D') then
+if #ARGV < 2 or ARGV[1] ~= '' and (#ARGV[1] > 13 or string.find(ARGV[1], '%D')) then
   return redis.error_reply('ERR now_ms is a whole number; nothing was changed')
 end
 local columns = ARGV[2] == '' and 11 or not string.find(ARGV[2], '%D') and tonumber(ARGV[2])
@@ -132,7 +132,8 @@ if stale and #stale > 0 then
   for _, key in ipairs({bodies, attempts, errors}) do redis.call('HDEL', key, unpack(stale)) end
 end
 if long and #long > 0 then redis.call('HSET', bodies, unpack(long)) end
-redis.call('HSET', meta, 'version', '2', 'seq', seq or '0')
+if version ~= '2' then redis.call('HSET', meta, 'version', '2') end
+redis.call('HSET', meta, 'seq', seq or '0')
 if #to_ready > 0 then redis.call('ZADD', ready, unpack(to_ready)) end
 if to_scheduled and #to_scheduled > 0 then redis.call('ZADD', scheduled, unpack(to_scheduled)) end
 if stale and #stale > 0 then redis.call('ZREM', done, unpack(stale)) end

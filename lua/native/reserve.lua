@@ -41,7 +41,7 @@ last_minute = tonumber(last_minute) or 0
 if watch == 'on' or (tonumber(watch) or 0) > now_ms then redis.call('XLEN', events) end
 if now_ms - now_ms % 60000 > last_minute then redis.call('XLEN', minutes) end
 -- end
-if #ARGV < 4 or string.find(ARGV[1] .. ARGV[2], '%D') or #ARGV[1] > 13 or not limit or limit < 1 or limit > 1000 then
+if #ARGV < 4 or #ARGV[1] > 13 or string.find(ARGV[1] .. ARGV[2], '%D') or not limit or limit < 1 or limit > 1000 then
   return redis.error_reply('ERR limit is 1 to 1000, now_ms a whole number; nothing was changed')
 end
 if ARGV[4] ~= '' and (#ARGV[4] > 13 or string.find(ARGV[4], '%D') or ttr_ms == 0) then
