@@ -41,10 +41,10 @@ end
 if seq and not string.match(seq, '^%d+$') then
   return redis.error_reply('ERR the field seq of ' .. meta .. ' is not a number; nothing was changed')
 end
-local function header(record) -- enqueued, due, priority, ttr, most, backoff, cap, keep, body_bytes; nothing where it cannot be read
-  local enqueued = string.match(record, '^(%d+):[^\n]*\n')
-  if enqueued then return enqueued, '-', '0', '-', '-', '-', '-', '-', '-' end
-  return string.match(record, '^(%d+) (%S+) (%-?%d+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) [^\n]*\n')
+local function header(record) -- priority, max_attempts and body_bytes; nothing where it cannot be read
+  local priority, most, long = string.match(record, '^%d+ %S+ (%-?%d+) %S+ (%S+) %S+ %S+ %S+ (%S+) [^\n]*\n')
+  if priority then return priority, most, long end
+  if string.find(record, '^%d+:[^\n]*\n') then return '0', '-', '-' end
 end
 -- end
 local function next_ms()
@@ -76,7 +76,7 @@ end
 local records, lines = redis.call('HMGET', jobs, unpack(ids)), redis.call('HMGET', attempts, unpack(ids))
 local next_seq, arrivals, deaths, reasons = tonumber(seq or 0), {}, {}, {}
 for i, id in ipairs(ids) do
-  local _, _, priority = header(records[i] or '')
+  local priority = header(records[i] or '')
   if priority then
     next_seq = next_seq + 1
     priority = tonumber(string.match(lines[i] or '', '^%d+ %S+ %S+ %S+ (%S+) ') or '') or tonumber(priority)

@@ -17,16 +17,11 @@ local ttr_ms = tonumber(ARGV[2])
 local version, ttr_default = unpack(redis.call('HMGET', meta, 'version', 'ttr_ms'))
 for _, key in ipairs({reserved}) do redis.call('ZCARD', key) end
 for _, key in ipairs({jobs, attempts}) do redis.call('HLEN', key) end
--- block: opening, header
+-- block: opening
 local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 if version and version ~= '2' and version ~= '1' then
   return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1 and 2; nothing was changed')
-end
-local function header(record) -- enqueued, due, priority, ttr, most, backoff, cap, keep, body_bytes; nothing where it cannot be read
-  local enqueued = string.match(record, '^(%d+):[^\n]*\n')
-  if enqueued then return enqueued, '-', '0', '-', '-', '-', '-', '-', '-' end
-  return string.match(record, '^(%d+) (%S+) (%-?%d+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) [^\n]*\n')
 end
 -- end
 if #ARGV < 4 or #ARGV > 2002 or #ARGV % 2 == 1 then
@@ -45,8 +40,8 @@ for at = 3, #ARGV, 2 do
   elseif flag == 'c' then
     words[#words + 1] = 'cancelled'
   else
-    local _, _, _, own = header(redis.call('HGET', jobs, id) or '')
-    local deadline = now_ms + (ttr_ms or tonumber(own) or tonumber(ttr_default) or 30000)
+    local own = ttr_ms or tonumber(string.match(redis.call('HGET', jobs, id) or '', '^%d+ %S+ %S+ (%S+) ') or '')
+    local deadline = now_ms + (own or (tonumber(ttr_default) or 30000))
     words[#words + 1] = {'extended', deadline}
     deadlines[#deadlines + 1], deadlines[#deadlines + 2] = deadline, id
   end

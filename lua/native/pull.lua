@@ -34,10 +34,10 @@ end
 if #ARGV < 2 or string.find(ARGV[1] .. ARGV[2], '%D') or #ARGV[1] > 13 or not limit or limit < 1 or limit > 1000 then
   return redis.error_reply('ERR limit is 1 to 1000, now_ms a whole number; nothing was changed')
 end
-local function header(record) -- enqueued, due, priority, ttr, most, backoff, cap, keep, body_bytes; nothing where it cannot be read
-  local enqueued = string.match(record, '^(%d+):[^\n]*\n')
-  if enqueued then return enqueued, '-', '0', '-', '-', '-', '-', '-', '-' end
-  return string.match(record, '^(%d+) (%S+) (%-?%d+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) [^\n]*\n')
+local function header(record) -- priority, max_attempts and body_bytes; nothing where it cannot be read
+  local priority, most, long = string.match(record, '^%d+ %S+ (%-?%d+) %S+ (%S+) %S+ %S+ %S+ (%S+) [^\n]*\n')
+  if priority then return priority, most, long end
+  if string.find(record, '^%d+:[^\n]*\n') then return '0', '-', '-' end
 end
 -- end
 local ids = redis.call('ZRANGE', ready, 0, limit - 1)
@@ -47,7 +47,7 @@ local records = redis.call('HMGET', jobs, unpack(ids))
 local rows, taken, deaths, reasons = {}, {}, {}, {}
 for i, id in ipairs(ids) do
   local record, body = records[i] or '', ''
-  local _, _, _, _, _, _, _, _, long = header(record)
+  local _, _, long = header(record)
   if long and long ~= '-' then body = redis.call('HGET', bodies, id) end
   if long and body then
     taken[#taken + 1], rows[#rows + 1] = id, {id, record, body}

@@ -46,10 +46,10 @@ local function failed(id, start, worker, why) -- the history of a job with one m
   if #list > 10 then table.remove(list, 1) end
   return cjson.encode(list)
 end
-local function header(record) -- enqueued, due, priority, ttr, most, backoff, cap, keep, body_bytes; nothing where it cannot be read
-  local enqueued = string.match(record, '^(%d+):[^\n]*\n')
-  if enqueued then return enqueued, '-', '0', '-', '-', '-', '-', '-', '-' end
-  return string.match(record, '^(%d+) (%S+) (%-?%d+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) [^\n]*\n')
+local function header(record) -- priority, max_attempts and body_bytes; nothing where it cannot be read
+  local priority, most, long = string.match(record, '^%d+ %S+ (%-?%d+) %S+ (%S+) %S+ %S+ %S+ (%S+) [^\n]*\n')
+  if priority then return priority, most, long end
+  if string.find(record, '^%d+:[^\n]*\n') then return '0', '-', '-' end
 end
 -- end
 local function next_ms()
@@ -85,7 +85,7 @@ local records, lines = redis.call('HMGET', jobs, unpack(ids)), redis.call('HMGET
 local back, deaths, new_lines, reasons = {}, {}, {}, {}
 for i, id in ipairs(ids) do
   local tried, _, score, began, priority, flag, worker = string.match(lines[i] or '', '^(%d+) (%S+) (%S+) (%S+) (%S+) (%S) (.*)$')
-  local _, _, _, _, most = header(records[i] or '')
+  local _, most = header(records[i] or '')
   local readable = tried and most and tonumber(score)
   local why = readable and 'the lease expired' or 'the record of this job cannot be read'
   if readable and flag ~= 'c' and tonumber(tried) < (tonumber(most) or (tonumber(max_default) or 5)) then

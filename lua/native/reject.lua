@@ -32,7 +32,7 @@ local version, max_default, base_default, cap_default, dead_max, dead_ttl, watch
 for _, key in ipairs({scheduled, reserved, dead, wake}) do redis.call('ZCARD', key) end
 for _, key in ipairs({bodies, errors}) do redis.call('HLEN', key) end
 for _, key in ipairs({events, minutes}) do redis.call('XLEN', key) end
--- block: opening, failed, header
+-- block: opening, failed
 local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 if version and version ~= '2' and version ~= '1' then
@@ -44,11 +44,6 @@ local function failed(id, start, worker, why) -- the history of a job with one m
   list[#list + 1] = {start, now_ms, worker, string.sub(why, 1, 2000)}
   if #list > 10 then table.remove(list, 1) end
   return cjson.encode(list)
-end
-local function header(record) -- enqueued, due, priority, ttr, most, backoff, cap, keep, body_bytes; nothing where it cannot be read
-  local enqueued = string.match(record, '^(%d+):[^\n]*\n')
-  if enqueued then return enqueued, '-', '0', '-', '-', '-', '-', '-', '-' end
-  return string.match(record, '^(%d+) (%S+) (%-?%d+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) [^\n]*\n')
 end
 -- end
 if #ARGV < 6 or #ARGV > 3003 or #ARGV % 3 ~= 0 then
@@ -66,7 +61,7 @@ for at = 4, #ARGV, 3 do
   if token ~= ARGV[at + 1] or seen[id] or not redis.call('ZSCORE', reserved, id) then
     words[#words + 1] = (record or line) and 'stale' or 'gone'
   else
-    local _, _, _, _, most, base, cap = header(record or '')
+    local most, base, cap = string.match(record or '', '^%d+ %S+ %S+ %S+ (%S+) (%S+) (%S+) ')
     most = tonumber(most) or (tonumber(max_default) or 5)
     base, cap = tonumber(base) or (tonumber(base_default) or 1000), tonumber(cap) or (tonumber(cap_default) or 3600000)
     local wait = math.min(cap, base * 2 ^ (math.min(tonumber(tried), 40) - 1))

@@ -39,10 +39,10 @@ end
 if seq and not string.match(seq, '^%d+$') then
   return redis.error_reply('ERR the field seq of ' .. meta .. ' is not a number; nothing was changed')
 end
-local function header(record) -- enqueued, due, priority, ttr, most, backoff, cap, keep, body_bytes; nothing where it cannot be read
-  local enqueued = string.match(record, '^(%d+):[^\n]*\n')
-  if enqueued then return enqueued, '-', '0', '-', '-', '-', '-', '-', '-' end
-  return string.match(record, '^(%d+) (%S+) (%-?%d+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) [^\n]*\n')
+local function header(record) -- priority, max_attempts and body_bytes; nothing where it cannot be read
+  local priority, most, long = string.match(record, '^%d+ %S+ (%-?%d+) %S+ (%S+) %S+ %S+ %S+ (%S+) [^\n]*\n')
+  if priority then return priority, most, long end
+  if string.find(record, '^%d+:[^\n]*\n') then return '0', '-', '-' end
 end
 -- end
 if #ARGV < 2 or #ARGV > 1001 then return redis.error_reply('ERR a batch has 1 to 1000 ids; nothing was changed') end
@@ -53,7 +53,7 @@ redis.call('ZREM', ready, '') -- frees nothing: this goes on over maxmemory
 for at = 2, #ARGV do
   local id = ARGV[at]
   local record, line = redis.call('HGET', jobs, id), redis.call('HGET', attempts, id)
-  local _, _, priority, _, _, _, _, _, long = header(record or '')
+  local priority, _, long = header(record or '')
   local whole = priority and (long == '-' or redis.call('HEXISTS', bodies, id) == 1)
   local tried, own = string.match(line or '', '^(%d+) %S+ %S+ %S+ (%S+) %S .*$')
   local found, place, line_ok = {}, nil, tried or not line

@@ -43,10 +43,10 @@ local function place_of(id)
     if redis.call('ZSCORE', key, id) then return name end
   end
 end
-local function header(record) -- enqueued, due, priority, ttr, most, backoff, cap, keep, body_bytes; nothing where it cannot be read
-  local enqueued = string.match(record, '^(%d+):[^\n]*\n')
-  if enqueued then return enqueued, '-', '0', '-', '-', '-', '-', '-', '-' end
-  return string.match(record, '^(%d+) (%S+) (%-?%d+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) [^\n]*\n')
+local function header(record) -- priority, max_attempts and body_bytes; nothing where it cannot be read
+  local priority, most, long = string.match(record, '^%d+ %S+ (%-?%d+) %S+ (%S+) %S+ %S+ %S+ (%S+) [^\n]*\n')
+  if priority then return priority, most, long end
+  if string.find(record, '^%d+:[^\n]*\n') then return '0', '-', '-' end
 end
 -- end
 if #ARGV < 3 or #ARGV > 1002 then return redis.error_reply('ERR a batch has 1 to 1000 ids; nothing was changed') end
@@ -56,7 +56,7 @@ local leaves = {done = {}, dead = {}}
 for at = 3, #ARGV do
   local id = ARGV[at]
   local place = seen[id] or place_of(id)
-  local _, _, priority, _, _, _, _, _, long = header(redis.call('HGET', jobs, id) or '')
+  local priority, _, long = header(redis.call('HGET', jobs, id) or '')
   if not leaves[place] then
     words[#words + 1] = place and {'wrong_place', place} or 'gone'
   elseif not priority or (long ~= '-' and redis.call('HEXISTS', bodies, id) == 0) then

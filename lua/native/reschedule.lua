@@ -27,7 +27,7 @@ local version, seq, watch, last_minute = unpack(redis.call('HMGET', meta, 'versi
 for _, key in ipairs({scheduled, ready, reserved, done, dead, wake}) do redis.call('ZCARD', key) end
 for _, key in ipairs({jobs, attempts}) do redis.call('HLEN', key) end
 for _, key in ipairs({events, minutes}) do redis.call('XLEN', key) end
--- block: opening, sequence, place_of, header
+-- block: opening, sequence, place_of
 local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 if version and version ~= '2' and version ~= '1' then
@@ -41,11 +41,6 @@ local function place_of(id)
   for name, key in pairs(places) do
     if redis.call('ZSCORE', key, id) then return name end
   end
-end
-local function header(record) -- enqueued, due, priority, ttr, most, backoff, cap, keep, body_bytes; nothing where it cannot be read
-  local enqueued = string.match(record, '^(%d+):[^\n]*\n')
-  if enqueued then return enqueued, '-', '0', '-', '-', '-', '-', '-', '-' end
-  return string.match(record, '^(%d+) (%S+) (%-?%d+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) [^\n]*\n')
 end
 -- end
 if #ARGV < 4 or #ARGV > 1003 then return redis.error_reply('ERR a batch has 1 to 1000 ids; nothing was changed') end
@@ -64,7 +59,7 @@ for at = 4, #ARGV do
     words[#words + 1] = place and {'wrong_place', place} or 'gone'
   else
     local line = redis.call('HGET', attempts, id)
-    local _, _, priority = header(redis.call('HGET', jobs, id) or '')
+    local priority = string.match(redis.call('HGET', jobs, id) or '', '^%d+ %S+ (%-?%d+) ')
     local tried, token, own, rest = string.match(line or '', '^(%d+) (%S+) %S+ %S+ (%S+) (.*)$')
     words[#words + 1], next_seq = {'moved', target}, next_seq + 1
     local score = string.format('%.0f', (tonumber(own) or tonumber(priority or 0)) * 2 ^ 40 + next_seq)

@@ -39,10 +39,10 @@ local function place_of(id)
     if redis.call('ZSCORE', key, id) then return name end
   end
 end
-local function header(record) -- enqueued, due, priority, ttr, most, backoff, cap, keep, body_bytes; nothing where it cannot be read
-  local enqueued = string.match(record, '^(%d+):[^\n]*\n')
-  if enqueued then return enqueued, '-', '0', '-', '-', '-', '-', '-', '-' end
-  return string.match(record, '^(%d+) (%S+) (%-?%d+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) [^\n]*\n')
+local function header(record) -- priority, max_attempts and body_bytes; nothing where it cannot be read
+  local priority, most, long = string.match(record, '^%d+ %S+ (%-?%d+) %S+ (%S+) %S+ %S+ %S+ (%S+) [^\n]*\n')
+  if priority then return priority, most, long end
+  if string.find(record, '^%d+:[^\n]*\n') then return '0', '-', '-' end
 end
 -- end
 if #ARGV < 8 or #ARGV > 7001 or #ARGV % 7 ~= 1 then

@@ -1,7 +1,7 @@
--- The header of a record: `-` and 0 for all that the short form leaves out, since all of it is default.
+-- The header of a record that can be read, in its long form or in the short one, which leaves out all that is default.
 -- gives    header
-local function header(record) -- enqueued, due, priority, ttr, most, backoff, cap, keep, body_bytes; nothing where it cannot be read
-  local enqueued = string.match(record, '^(%d+):[^\n]*\n')
-  if enqueued then return enqueued, '-', '0', '-', '-', '-', '-', '-', '-' end
-  return string.match(record, '^(%d+) (%S+) (%-?%d+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) [^\n]*\n')
+local function header(record) -- priority, max_attempts and body_bytes; nothing where it cannot be read
+  local priority, most, long = string.match(record, '^%d+ %S+ (%-?%d+) %S+ (%S+) %S+ %S+ %S+ (%S+) [^\n]*\n')
+  if priority then return priority, most, long end
+  if string.find(record, '^%d+:[^\n]*\n') then return '0', '-', '-' end
 end
