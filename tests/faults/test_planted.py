@@ -167,7 +167,7 @@ FAULTS: Sequence[Fault] = (
     Fault(
         "a token that is a plain counter",
         scenes.a_replica_takes_over_without_the_tail,
-        script("reserve", ("last = math.max(tonumber(token or 0), (", "last = math.min(tonumber(token or 0), (")),
+        script("reserve", ("last = math.max(token or 0, ", "last = math.min(token or 0, ")),
         "token 1 went to w1 for a and to w2 for b",
     ),
     Fault(

@@ -51,7 +51,9 @@ FAULTS = (
     Planted("takes what is not due", "dispatch", "scheduled, '-inf', now_ms", "scheduled, '-inf', '+inf'", 11),
     Planted("writes though it only reads", "roster", "return {", "redis.call('HSET', workers, 'x', 1)\n%s", 12),
     Planted("drains without freeing first", "promote", FREE, "", 13),
-    Planted("fills after freeing", "enqueue", "local next_seq =", "redis.call('ZREM', ready, '')\n%s", 13),
+    Planted(
+        "fills after freeing", "enqueue", "local moved, soonest, next_seq =", "redis.call('ZREM', ready, '')\n%s", 13
+    ),
 )
 
 
