@@ -821,8 +821,9 @@ def test_ctrl_c_ends_it_between_two_batches_and_it_goes_on_later(client: Redis, 
     assert copies(client) == Counter(b"%d" % n for n in range(many))
 
 
-def test_a_killed_run_is_finished_by_the_next_one(client: Redis, url: str, many: int) -> None:
-    for floor in (500, 6000, 12_000):
+@pytest.mark.parametrize("floors", [(500,), pytest.param((500, 6000, 12_000), marks=pytest.mark.matrix)], ids=str)
+def test_a_killed_run_is_finished_by_the_next_one(client: Redis, url: str, many: int, floors: tuple[int, ...]) -> None:
+    for floor in floors:
         program = process(url, "migrate", "dispatcher:readytasklist", "native:new")
         wait_until(lambda floor=floor: client.zcard("rqtui:{new}:ready") > floor)
         program.kill()
