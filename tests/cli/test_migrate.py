@@ -351,7 +351,14 @@ def test_ready_jobs_keep_their_order(client: Redis) -> None:
     assert ready == [b"%03d" % n for n in range(300)]
 
 
-@every_system
+@pytest.mark.parametrize(
+    "system",
+    [
+        system if system.name in ("dispatcher", "rq") else pytest.param(system, marks=pytest.mark.matrix)
+        for system in SYSTEMS
+    ],
+    ids=lambda system: system.name,
+)
 def test_a_body_of_ten_megabytes_moves_whole(system: System, client: Redis) -> None:
     large = b"x" * 10_000_000
     if system.name == "dispatcher":
