@@ -158,6 +158,8 @@ def test_a_broken_setting_is_refused_before_the_first_write_or_does_no_harm(
 ) -> None:
     scene = None
     for field in FIELDS:
+        if f"'{field}'" not in SCRIPTS[name].source:  # it does not know of this one
+            continue
         if scene is None:
             scene = Scene.build(NATIVE, client, name, source)
             before = scene.world.dump()
