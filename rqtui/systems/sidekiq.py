@@ -26,7 +26,21 @@ from rqtui.errors import UsageError
 from rqtui.layout.entries import HEAD_BYTES, TAIL_BYTES, Entry
 from rqtui.layout.foreign import Entrywise, rows_by_name
 from rqtui.layout.layout import Answers, Ask, answered
-from rqtui.model import Attempt, Fact, Figures, Finding, Job, Outcome, Page, Place, Queue, Schedule, State, Worker
+from rqtui.model import (
+    Attempt,
+    Fact,
+    Figures,
+    Finding,
+    Job,
+    Outcome,
+    Page,
+    Place,
+    Queue,
+    Schedule,
+    State,
+    Worker,
+    changed,
+)
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Answer, Call
 from rqtui.text.body import inflated
@@ -217,14 +231,14 @@ class Sidekiq(Entrywise):
             answer = Answer("counted", values=told)
         made = super()._queue(queue, answer)
         if lost := self._lost_findings(queue):
-            made = replace(made, findings=(*made.findings, *lost))
+            made = changed(made, findings=(*made.findings, *lost))
         ended = _whole(str(values.get("processed", "")))
         if ended is None or not all(count.exact for count in made.counts):
             return made
         failed = min(ended, _whole(str(values["failed"])) or 0)
         done = ended - failed
         told = {"in": done + sum(made.by_place().values()), "out": done, "failed": failed}
-        return replace(made, counters={**made.counters, **told})
+        return changed(made, counters={**made.counters, **told})
 
     def _lost_findings(self, queue: str) -> tuple[Finding, ...]:
         """The jobs that are remembered here alone."""
