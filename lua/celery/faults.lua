@@ -7,7 +7,7 @@
 --
 -- derived  <queue><sep><step>                             the list of another priority
 --          <prefix>_kombu.binding.<exchange>              which queue a routing key means
---          <prefix><reply>.reply.celery.pidbox            the answers to somebody's command
+--          <prefix><reply>.reply.<control>.pidbox         the answers to somebody's command
 -- KEYS     queue           list  messages of priority 0, the last one is next
 --          unacked         hash  tag to [message, exchange, routing key]
 --          unacked_index   zset  tag by when it was taken (s)
@@ -203,7 +203,7 @@ if is_fitting[3] and speaks_for_all then
   local number, entries, example = 0, 0, nil
   local bindings = redis.call('SSCAN', replies, 0, 'COUNT', 50)[2]
   for at = 1, math.min(#bindings, 50) do
-    local name_of = string.match(bindings[at], '([%w-]+%.reply%.celery%.pidbox)$')
+    local name_of = string.match(bindings[at], '([%w-]+%.reply%..+%.pidbox)$')
     local key = name_of and prefix .. name_of
     if key and type_of(key) == 'list' and redis.call('TTL', key) == -1 then
       number, entries, example = number + 1, entries + redis.call('LLEN', key), example or key

@@ -1,8 +1,9 @@
 -- What a queue holds at one instant.
 --
 -- Of a set of more than 200 jobs, of all queues, a sample is looked at, and the rest are taken to be like it: `schedule_exact` is false
--- then, `schedule_of` is how many stand there. `expired` are jobs that a process holds which has not beaten for 20 s, `oldest_ms` is the
--- age of the job that is next, `due_ms` the next instant in `schedule` and `retry`, -1 for none.
+-- then, `schedule_of` is how many stand there. Of more than 300 processes, or 3000 running jobs, the rest are not counted: `work_exact` is
+-- false then. `expired` are jobs that a process holds which has not beaten for 20 s, `oldest_ms` is the age of the job that is next,
+-- `due_ms` the next instant in `schedule` and `retry`, -1 for none.
 -- `processed` and `failed` count all queues: they are empty unless this is the only one.
 --
 -- derived  <prefix><identity>
@@ -19,7 +20,7 @@
 -- ARGV     now_ms?  int  a test's clock; the server's when empty
 --          prefix   str  before all keys: the namespace and a colon, or nothing
 -- returns  counted  (now_ms int, schedule int, retry int, dead int, schedule_exact bool, retry_exact bool, dead_exact bool,
---                   schedule_of int, retry_of int, dead_of int, queue int, work int, expired int, workers int, due_ms int,
+--                   work_exact bool, schedule_of int, retry_of int, dead_of int, queue int, work int, expired int, workers int, due_ms int,
 --                   overdue int, oldest_ms int, processed str, failed str)
 local schedule, retry, queue, dead, processes, queues, stat_processed, stat_failed =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
@@ -63,17 +64,22 @@ local function each_process(look) -- look(identity, info or nil, age of the beat
     local beat_ms = at_ms(told[2])
     look(identity, told[1] or nil, beat_ms >= 0 and math.max(0, now_ms - beat_ms) or -1)
   end
+  return found.err ~= nil or (tostring(found[1]) == '0' and #found[2] <= 300)
 end
 local left = 3000
 local function each_held_key(identity, look) -- look(key); Sidekiq 6 and older say `workers`
+  local is_all = true
   for _, suffix in ipairs({':work', ':workers'}) do
     local key = prefix .. identity .. suffix
     local length = redis.pcall('HLEN', key)
-    if type(length) == 'number' and length > 0 and length <= left then
+    if type(length) == 'number' and length > left then
+      is_all = false
+    elseif type(length) == 'number' and length > 0 then
       left = left - length
       look(key)
     end
   end
+  return is_all
 end
 local cards, looked, number, has_others = {0, 0, 0}, {0, 0, 0}, {{}, {}, {}}, false
 local next_due, overdue = {}, {}
@@ -113,7 +119,8 @@ local function shares(name) -- how many there are by the share of the sample, an
   return unpack(found)
 end
 local work, expired, workers, has_others_at_work = {}, {}, {}, false
-each_process(function(identity, info, age_ms)
+local are_all_looked_at = true
+local are_all_met = each_process(function(identity, info, age_ms)
   local is_late = age_ms < 0 or age_ms > 20000
   local is_read, told = pcall(cjson.decode, not is_late and info or '')
   if is_read and type(told) == 'table' then
@@ -127,7 +134,7 @@ each_process(function(identity, info, age_ms)
       if not only or name == only then workers[name] = (workers[name] or 0) + 1 end
     end
   end
-  each_held_key(identity, function(key)
+  local is_all = each_held_key(identity, function(key)
     for _, entry in ipairs(redis.call('HVALS', key)) do
       local name = queue_of(entry)
       if only and name ~= only then
@@ -138,7 +145,9 @@ each_process(function(identity, info, age_ms)
       end
     end
   end)
+  are_all_looked_at = are_all_looked_at and is_all
 end)
+local work_exact = are_all_met and are_all_looked_at and 1 or 0
 local function last_time(text, named) -- a client writes the times behind the arguments, so the last of a name is the job's own
   local from, last = 1, nil
   while from do
@@ -164,7 +173,7 @@ local function counter(key)
 end
 local of_schedule, of_retry, of_dead, all_schedule, all_retry, all_dead = shares(only)
 return {
-  'counted', now_ms, of_schedule, of_retry, of_dead, all_schedule, all_retry, all_dead, cards[1], cards[2], cards[3],
+  'counted', now_ms, of_schedule, of_retry, of_dead, all_schedule, all_retry, all_dead, work_exact, cards[1], cards[2], cards[3],
   length, work[only] or 0, expired[only] or 0, workers[only] or 0, next_due[only] or -1, overdue[only] or 0,
   oldest_ms(queue, length), counter(stat_processed), counter(stat_failed),
 }

@@ -1,6 +1,7 @@
 -- What processes hold of each queue, and how many of them work on it.
 --
--- `expired` are jobs that a process holds which has not beaten for 20 s. A queue without a row has none.
+-- `expired` are jobs that a process holds which has not beaten for 20 s. A queue without a row has none. Of more than 300 processes, or 3000
+-- running jobs, the rest are not counted: `work_exact` is false then.
 --
 -- derived  <prefix><identity>
 --          <prefix><identity>:work
@@ -8,7 +9,7 @@
 -- KEYS     processes  set  identities of processes
 -- ARGV     now_ms?  int  a test's clock; the server's when empty
 --          prefix   str  before all keys: the namespace and a colon, or nothing
--- returns  counted  (now_ms int)  rows (queue str, work int, expired int, workers int)
+-- returns  counted  (now_ms int, work_exact bool)  rows (queue str, work int, expired int, workers int)
 local processes = KEYS[1]
 local only = nil
 -- luacheck: ignore 231 (`has_others_at_work` of the block is for `counts`)
@@ -49,20 +50,26 @@ local function each_process(look) -- look(identity, info or nil, age of the beat
     local beat_ms = at_ms(told[2])
     look(identity, told[1] or nil, beat_ms >= 0 and math.max(0, now_ms - beat_ms) or -1)
   end
+  return found.err ~= nil or (tostring(found[1]) == '0' and #found[2] <= 300)
 end
 local left = 3000
 local function each_held_key(identity, look) -- look(key); Sidekiq 6 and older say `workers`
+  local is_all = true
   for _, suffix in ipairs({':work', ':workers'}) do
     local key = prefix .. identity .. suffix
     local length = redis.pcall('HLEN', key)
-    if type(length) == 'number' and length > 0 and length <= left then
+    if type(length) == 'number' and length > left then
+      is_all = false
+    elseif type(length) == 'number' and length > 0 then
       left = left - length
       look(key)
     end
   end
+  return is_all
 end
 local work, expired, workers, has_others_at_work = {}, {}, {}, false
-each_process(function(identity, info, age_ms)
+local are_all_looked_at = true
+local are_all_met = each_process(function(identity, info, age_ms)
   local is_late = age_ms < 0 or age_ms > 20000
   local is_read, told = pcall(cjson.decode, not is_late and info or '')
   if is_read and type(told) == 'table' then
@@ -76,7 +83,7 @@ each_process(function(identity, info, age_ms)
       if not only or name == only then workers[name] = (workers[name] or 0) + 1 end
     end
   end
-  each_held_key(identity, function(key)
+  local is_all = each_held_key(identity, function(key)
     for _, entry in ipairs(redis.call('HVALS', key)) do
       local name = queue_of(entry)
       if only and name ~= only then
@@ -87,7 +94,9 @@ each_process(function(identity, info, age_ms)
       end
     end
   end)
+  are_all_looked_at = are_all_looked_at and is_all
 end)
+local work_exact = are_all_met and are_all_looked_at and 1 or 0
 -- end
 local rows = {}
 for _, of in ipairs({work, workers}) do
@@ -97,4 +106,4 @@ for _, of in ipairs({work, workers}) do
     end
   end
 end
-return {'counted', now_ms, rows}
+return {'counted', now_ms, work_exact, rows}

@@ -57,17 +57,22 @@ local function each_process(look) -- look(identity, info or nil, age of the beat
     local beat_ms = at_ms(told[2])
     look(identity, told[1] or nil, beat_ms >= 0 and math.max(0, now_ms - beat_ms) or -1)
   end
+  return found.err ~= nil or (tostring(found[1]) == '0' and #found[2] <= 300)
 end
 local left = 3000
 local function each_held_key(identity, look) -- look(key); Sidekiq 6 and older say `workers`
+  local is_all = true
   for _, suffix in ipairs({':work', ':workers'}) do
     local key = prefix .. identity .. suffix
     local length = redis.pcall('HLEN', key)
-    if type(length) == 'number' and length > 0 and length <= left then
+    if type(length) == 'number' and length > left then
+      is_all = false
+    elseif type(length) == 'number' and length > 0 then
       left = left - length
       look(key)
     end
   end
+  return is_all
 end
 local function each_work(identity, look) -- look(tid, entry as it stands, key)
   each_held_key(identity, function(key)

@@ -40,6 +40,7 @@ local function each_process(look) -- look(identity, info or nil, age of the beat
     local beat_ms = at_ms(told[2])
     look(identity, told[1] or nil, beat_ms >= 0 and math.max(0, now_ms - beat_ms) or -1)
   end
+  return found.err ~= nil or (tostring(found[1]) == '0' and #found[2] <= 300)
 end
 -- end
 local alive, rows = 0, {}

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from rqtui.errors import RqtuiError, ServerError, Unknown, Unreachable, UsageError, WrongType, reason
 from rqtui.ids import new_id
+from rqtui.layout.option_values import OptionValue
 from rqtui.model import UNHEARD, Figures, Finding, Hearing, Job, Outcome, Page, Place, Queue, Schedule, State, Worker
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Answer, Call, Script
@@ -53,6 +54,8 @@ class Layout:
     name: ClassVar[str]
     places: ClassVar[tuple[Place, ...]]
     defaults: ClassVar[Mapping[str, str]] = {}
+    option_values: ClassVar[Mapping[str, OptionValue]] = {}  # by option: what fits it; of others anything
+    only_option: ClassVar[str] = ""  # one that all queues share, so that there is one value of it at a time
     queue_option: ClassVar[str] = ""  # the option that names the queue, where one does
     patterns: tuple[str, ...] = ()  # Lua patterns of keys that tell of a queue, for the walk over all keys
     commands: ClassVar[tuple[str, ...]] = ()  # that it sends beside its scripts (`script.command`): `CLIENT LIST`
@@ -92,6 +95,12 @@ class Layout:
                 known = ", ".join(self.defaults) or "none"
                 raise UsageError(f"layout {self.name} has no option {', '.join(unknown)}; its options: {known}.")
         self.specs: tuple[dict[str, str], ...] = tuple({**self.defaults, **spec} for spec in options or ({},))
+        if self.only_option and len(self.specs) > 1:
+            raise UsageError(f"layout {self.name}: one {self.only_option} at a time; run rqtui once for each.")
+        for spec in self.specs:
+            for option, (fits, words) in self.option_values.items():
+                if not fits(spec[option]):
+                    raise UsageError(f'layout {self.name}: {option} is {words}, not "{spec[option]}".')
         self.is_asked = is_asked
         self.scripts: scripts.Folder = scripts.load(self.folder or self.name)
         self.hearing: Hearing = UNHEARD  # set by the engine, before it hands on what was heard

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from random import Random
 from typing import Any
 
@@ -19,7 +18,7 @@ from rqtui.scenarios.actors import Actor, Turn
 from rqtui.scenarios.originals import bullmq as original
 from rqtui.scenarios.pace import IDLE_S
 from rqtui.scenarios.scenario import CONTROLS, FIX, Control, beside_places
-from rqtui.scenarios.shop import NAMES, ShopStage
+from rqtui.scenarios.shop import NAMES, Cause, ShopStage
 from rqtui.scenarios.stage import Errand, ForeignScenario, places_of
 
 QUEUE = "shop"
@@ -28,21 +27,6 @@ _KILLED = "web-9"
 _KILLED_MS = 48_000  # ago
 _HELD, _STORM, _OLD, _LEFT, _WAITING, _AHEAD, _PARCELS = 3, 140, 24, 24, 30, 24, 5
 _STORM_MS = 8 * 60_000  # ago: the first of the labels that failed
-
-
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """Why a job of that name fails, in which share of its runs."""
-
-    job: str
-    share: float
-    kind: str
-    message: str
-    place: str
-
-    def error(self) -> original.JobError:
-        """As Node throws it."""
-        return original.JobError(self.kind, self.message, self.place, "async Worker.processJob (worker.js:606:28)")
 
 
 STORM = Cause(
@@ -152,7 +136,7 @@ class Shop(ShopStage):
         elif errand.verb == "parcel":
             pipe.zadd(f"{p}waiting-children", {id: at_ms})
         else:
-            error = _BY_JOB[name].error()
+            error = _thrown(_BY_JOB[name])
             worker = f"web-{1 + int(4 * self.roll(errand.job))}"
             times = {"timestamp": at_ms - 41_000, "processedOn": at_ms - 300, "finishedOn": at_ms}
             fields |= {"atm": 3, "ats": 3, "pb": worker, **times}
@@ -178,8 +162,8 @@ class Shop(ShopStage):
             attempt = self.attempt(job)
             actor.work(job, 0.3 + 1.4 * self.roll(job))
             cause = _BY_JOB.get(name)
-            if cause and not self.is_fixed and self.roll(job, f"fails {attempt}") < cause.share:
-                raise cause.error()
+            if cause and self.fails(job, attempt, cause.share):
+                raise _thrown(cause)
             return {"ok": True}
 
         worker = original.Worker(actor.client, self.queue, actor.name, run, actor.pause, lock_ms=LOCK_MS)
@@ -229,6 +213,11 @@ class Shop(ShopStage):
             for place in ("delayed", "waiting-children", "prioritized", "completed", "failed")
         }
         return places_of(**lists, **sets)
+
+
+def _thrown(cause: Cause) -> original.JobError:
+    """As Node throws it."""
+    return original.JobError(cause.kind, cause.message, cause.line, "async Worker.processJob (worker.js:606:28)")
 
 
 def _body(name: str, **data: object) -> bytes:

@@ -185,7 +185,7 @@ class Shop(ShopStage):
             if worker.is_terminated(id):
                 raise original.Terminated
             cause = _BY_TASK.get(name)
-            if cause and not self.is_fixed and self.roll(job, f"fails {attempt}") < cause.share:
+            if cause and self.fails(job, attempt, cause.share):
                 raise cause.error(headers.get("retries", 0))
             return {"ok": True}
 

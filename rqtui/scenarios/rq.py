@@ -189,7 +189,7 @@ class Shop(ShopStage):
             if time.monotonic() - began_s > TIMEOUT_S and not actor.is_dismissed:
                 raise Failed(_OVERSLEPT.format("{}", TIMEOUT_S))
             cause = _BY_FUNCTION.get(job.function)
-            if cause and not self.is_fixed and self.roll(id, f"fails {attempt}") < cause.share:
+            if cause and self.fails(id, attempt, cause.share):
                 raise Failed(trace(cause))
 
         worker = original.Worker(actor.client, self.queue, actor.name, run, actor.pause, host="web", trace=str)

@@ -6,12 +6,24 @@ Each says which jobs it has (`errand`), how they come to stand as they do at the
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from random import Random
 from typing import Any, ClassVar
 
 from rqtui.scenarios.stage import Errand, Stage
 
 NAMES = ("ada", "zoe", "jose", "hanako", "olga", "neha", "ngoc", "sam")  # of customers
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why jobs of that name fail, in which share of their runs: the error's class, its message, and the line of it."""
+
+    job: str
+    share: float
+    kind: str
+    message: str
+    line: str
 
 
 class ShopStage(Stage):
@@ -44,6 +56,10 @@ class ShopStage(Stage):
         rng = Random(f"{self.scenario.name}-burst:{self.seed}")
         while True:
             yield self.errand(rng, 0)
+
+    def fails(self, job: bytes, attempt: int, share: float) -> bool:
+        """Whether this attempt of a job fails, as that share of its kind does until the fix is there."""
+        return not self.is_fixed and self.roll(job, f"fails {attempt}") < share
 
     def _fix(self) -> str:
         self.is_fixed = not self.is_fixed

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from random import Random
 from typing import Any
 
@@ -19,7 +18,7 @@ from rqtui.scenarios.actors import Actor, Killed, Turn
 from rqtui.scenarios.originals import sidekiq as original
 from rqtui.scenarios.pace import IDLE_S, TURN_S
 from rqtui.scenarios.scenario import CONTROLS, FIX, Control, beside_places
-from rqtui.scenarios.shop import NAMES, ShopStage
+from rqtui.scenarios.shop import NAMES, Cause, ShopStage
 from rqtui.scenarios.stage import Errand, ForeignScenario, places_of
 
 QUEUE = "default"
@@ -30,21 +29,6 @@ _STORM_MS = 6 * 60_000  # ago: the first of the charges that failed
 _POLL_S = 1.0
 _RAW = b"\x82\xa5class\xabExportJob\xa4args\x91\xcd\x12\x67"
 _TORN = b'{"retry":true,"queue":"default","class":"RemindJob","args":["ada@exam'
-
-
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """Why a job of that class fails, in which share of its runs; `line` is where."""
-
-    job: str
-    share: float
-    kind: str
-    message: str
-    line: str
-
-    def error(self) -> original.JobError:
-        """As Ruby raises it."""
-        return original.JobError(self.kind, self.message, self.line, "/srv/shop/config/boot.rb:14:in `call'")
 
 
 STORM = Cause(
@@ -150,11 +134,11 @@ class Shop(ShopStage):
             return
         cause = _BY_JOB[str(item["class"])]
         if errand.verb == "died":
-            told = original.failed({**item, "retry": 3, "retry_count": 2}, cause.error(), at_s)
+            told = original.failed({**item, "retry": 3, "retry_count": 2}, _raised(cause), at_s)
             original.bury(client, original.encoded(told), at_s)
             return
         process = original.Process(client, self.queue, _KILLED, clock=lambda: at_s, roll=lambda: self.roll(errand.job))
-        process.fail(item, cause.error())
+        process.fail(item, _raised(cause))
 
     def name(self, number: int) -> str:
         """The machine of a process."""
@@ -177,8 +161,8 @@ class Shop(ShopStage):
                     self.ledger.note(self.ledger.fell, jid)
                 raise
             cause = _BY_JOB.get(job)
-            if cause and not self.is_fixed and self.roll(jid, f"fails {attempt}") < cause.share:
-                raise cause.error()
+            if cause and self.fails(jid, attempt, cause.share):
+                raise _raised(cause)
 
         number = int(actor.name.rpartition("-")[2])
         process = original.Process(
@@ -253,6 +237,11 @@ class Shop(ShopStage):
             work=list(map(_jid, work)),
             **{place: list(map(_jid, client.zrange(place, 0, -1))) for place in ("schedule", "retry", "dead")},
         )
+
+
+def _raised(cause: Cause) -> original.JobError:
+    """As Ruby raises it."""
+    return original.JobError(cause.kind, cause.message, cause.line, "/srv/shop/config/boot.rb:14:in `call'")
 
 
 def _jid(payload: bytes) -> bytes:

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 from rqtui.errors import RqtuiError, UsageError
 from rqtui.layout.foreign import Foreign, rows_by_name
 from rqtui.layout.layout import Answers, Ask, answered
+from rqtui.layout.option_values import NAME
 from rqtui.model import Attempt, Fact, Finding, Job, Place, Queue, Schedule, State, Worker, changed
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Answer, Call
@@ -36,7 +37,6 @@ log = logging.getLogger("rqtui.systems.bullmq")
 TOGETHER = 25  # queues per call of `schedules`
 HEARD_S = 10.0  # between two looks at who is connected
 UNIT = 4096  # of scores in `delayed`: due ms × 4096 + arrival (commands/includes/getDelayedScore.lua 6.7)
-_PREFIX = re.compile(r"[^\s*?\[\]\\,=]+")
 _SIDE = {
     "meta": "meta",
     "id": "id",
@@ -71,6 +71,8 @@ class BullMQ(Foreign):
         Place("failed", State.DEAD, "<prefix>:<queue>:failed", "zset", "since ms"),
     )
     defaults = {"prefix": "bull"}
+    option_values = {"prefix": NAME}
+    only_option = "prefix"
     finds_by_id = True
     tells = frozenset({"name", "tried", "error", "worker"})
     has_json_bodies = True
@@ -96,10 +98,6 @@ class BullMQ(Foreign):
 
     def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:
         super().__init__(*options, is_asked=is_asked)
-        if len(self.specs) > 1:
-            raise UsageError("layout bullmq: one prefix at a time; run rqtui once for each.")
-        if not _PREFIX.fullmatch(self.prefix):
-            raise UsageError(f'layout bullmq: a prefix has no blanks and none of *?[]\\, not "{self.prefix}".')
         self.fits_cluster = re.search(r"\{[^}]+\}", self.prefix) is not None  # a tag: all keys share a slot
         literal = re.sub(r"(\W)", r"%\1", self.prefix)
         self.patterns = (f"^{literal}:[^:]+:meta$",)

@@ -18,6 +18,7 @@ from rqtui.layout.entries import Entry
 from rqtui.layout.foreign import Entrywise, rows_by_name
 from rqtui.layout.key_types import kinds
 from rqtui.layout.layout import Answers, Ask
+from rqtui.layout.option_values import whole
 from rqtui.model import Job, Place, State, Worker
 from rqtui.scripts.script import Call, Script
 from rqtui.text.msgpack import is_packed, packed
@@ -41,6 +42,7 @@ class Orizuru(Entrywise):
         Place("unacked", State.DEAD, PREFIX + "<worker>:unacked", "list"),
     )
     defaults = {"source": "", "silent_ms": "60000"}
+    option_values = {"silent_ms": whole(1, 10**12, "milliseconds")}
     queue_option = "source"
     tells = frozenset({"worker", "owner"})
     learns_by_walk = True
@@ -50,10 +52,6 @@ class Orizuru(Entrywise):
         super().__init__(*options, is_asked=is_asked)
         self._spotted: tuple[str, ...] = ()  # replaced, never changed: loops read it on threads of their own
         for spec in self.specs:
-            if not (
-                spec["silent_ms"].isascii() and spec["silent_ms"].isdigit() and 0 < int(spec["silent_ms"]) <= 10**12
-            ):
-                raise UsageError(f'layout orizuru: silent_ms is a number of milliseconds, not "{spec["silent_ms"]}".')
             if spec["source"]:
                 self.keys(spec["source"])
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from rqtui.errors import UsageError
 from rqtui.layout.foreign import Foreign
+from rqtui.layout.option_values import one_of, whole
 from rqtui.model import Finding, Job, Place, State
 from rqtui.scripts.script import Answer
 from rqtui.text.names import to_bytes, to_text
@@ -29,7 +30,6 @@ _QUEUED, _RESERVED = (_PREFIXES[name][0] + "<queue>" for name in ("queued", "res
 _MS_FROM = 1e11  # 1973 in milliseconds, the year 5138 in seconds
 _MOST_MS = 2**53
 _INSTANTS = {State.SCHEDULED: "due_ms", State.READY: "since_ms", State.RESERVED: "deadline_ms"}
-_UNITS = ("auto", "ms", "s")
 
 
 class Redisched(Foreign):
@@ -43,16 +43,9 @@ class Redisched(Foreign):
         Place("expired", State.RESERVED, _RESERVED, "zset", "deadline ms or s", "score <= now"),
     )
     defaults = {"topic": "", "unit": "auto", "ttr_ms": "60000"}
+    option_values = {"unit": one_of("auto", "ms", "s"), "ttr_ms": whole(1, 365 * 86_400_000, "milliseconds")}
     queue_option = "topic"
     patterns = tuple(f"^{prefix}." for prefix, _type in _PREFIXES.values())
-
-    def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:
-        super().__init__(*options, is_asked=is_asked)
-        for spec in self.specs:
-            if spec["unit"] not in _UNITS:
-                raise UsageError(f"layout redisched: unit is {', '.join(_UNITS)}, not {spec['unit']!r}.")
-            if not (spec["ttr_ms"].isdecimal() and 1 <= int(spec["ttr_ms"]) <= 31_536_000_000):
-                raise UsageError(f"layout redisched: ttr_ms is 1 to 31536000000 (a year), not {spec['ttr_ms']!r}.")
 
     def keys(self, queue: str) -> Mapping[str, str]:
         """Keys by name; raises UsageError for a topic without a name."""

@@ -64,7 +64,7 @@ SYSTEMS: tuple[System, ...] = (
     System("timeout_sets", "distributed-timeout-queue", "rqtui.systems.timeout_sets"),
     System("rq", "RQ", "rqtui.systems.rq"),
     System("sidekiq", "Sidekiq", "rqtui.systems.sidekiq"),
-    System("celery", "Celery", "rqtui.systems.celery"),
+    System("celery", "Celery", "rqtui.systems.celery.layout"),
     System(
         "bullmq",
         "BullMQ",

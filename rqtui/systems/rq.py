@@ -27,6 +27,7 @@ from rqtui import durations
 from rqtui.errors import UsageError
 from rqtui.layout.foreign import Foreign, rows_by_name
 from rqtui.layout.layout import Answers, Ask, answered
+from rqtui.layout.option_values import matching, one_of
 from rqtui.model import Attempt, Fact, Job, Place, Schedule, State, Worker
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Answer, Call
@@ -37,7 +38,6 @@ from rqtui.text.pickling import pickled
 from rqtui.text.sanitise import safe
 
 ROSTER, ROSTERS = 150, 4  # workers per call, and calls for those of a queue
-_PREFIX = re.compile(r"[A-Za-z0-9_.:{}-]+")  # rq/defaults.py 3.0
 _READ_BYTES = 64 * 1024  # of what `data` inflates to, in a page; a job that is looked at alone: `pickles.MOST_BYTES`
 _LONGEST_CALL = 1000  # characters
 _MOST_QUEUES = 10_000  # that are looked through for a name, in one step
@@ -73,6 +73,11 @@ class Rq(Foreign):
         Place("canceled", State.DEAD, "<prefix>:canceled:<queue>", "zset", "since s", failures=False),
     )
     defaults = {"prefix": "rq", "serializer": "auto"}
+    option_values = {
+        "prefix": matching(r"[A-Za-z0-9_.:{}-]+", "letters, digits and _.:-{}"),  # rq/defaults.py 3.0
+        "serializer": one_of("auto", "pickle", "json"),
+    }
+    only_option = "prefix"
     names_key = "rq:queues"
     finds_by_id = True
     tells = frozenset({"name", "error", "worker"})
@@ -98,12 +103,6 @@ class Rq(Foreign):
         super().__init__(*options, is_asked=is_asked)
         self.names_key = f"{self.prefix}:queues"
         self.fits_cluster = re.search(r"\{[^}]+\}", self.prefix) is not None  # a tag: all keys share a slot
-        if len(self.specs) > 1:
-            raise UsageError("layout rq: one prefix at a time; run rqtui once for each.")
-        if not _PREFIX.fullmatch(self.prefix):
-            raise UsageError(f'layout rq: a prefix is of letters, digits and _.:-{{}}, not "{self.prefix}".')
-        if self.options["serializer"] not in ("auto", *_SERIALIZERS):
-            raise UsageError(f'layout rq: the serializer is auto, pickle or json, not "{self.options["serializer"]}".')
         self._serializers: dict[str, str] = {}  # by queue: what the jobs were made with that were seen there
 
     @property

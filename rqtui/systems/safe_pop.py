@@ -17,6 +17,7 @@ from rqtui.errors import UsageError
 from rqtui.layout.foreign import Foreign
 from rqtui.layout.key_types import kinds
 from rqtui.layout.layout import Ask
+from rqtui.layout.option_values import whole
 from rqtui.model import Job, Outcome, Place, State
 from rqtui.text.names import to_bytes, to_text
 
@@ -34,17 +35,9 @@ class SafePop(Foreign):
         Place("expired", State.RESERVED, "<queue>", "list", where="time over timeout_s ago"),
     )
     defaults = {"queue": "", "timeout_s": "30"}
+    option_values = {"timeout_s": whole(1, LONGEST_S, "seconds")}
     queue_option = "queue"
     patterns = (r":done$",)
-
-    def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:
-        super().__init__(*options, is_asked=is_asked)
-        for spec in self.specs:
-            given = spec["timeout_s"]
-            if not (given.isascii() and given.isdigit() and 1 <= int(given) <= LONGEST_S):
-                raise UsageError(
-                    f'layout safe_pop: timeout_s is a whole number of seconds from 1 to {LONGEST_S}, not "{given}".'
-                )
 
     def keys(self, queue: str) -> Mapping[str, str]:
         """The list and its done marks; raises UsageError without a name."""

@@ -26,6 +26,7 @@ from rqtui.errors import UsageError
 from rqtui.layout.entries import HEAD_BYTES, TAIL_BYTES, Entry
 from rqtui.layout.foreign import Entrywise, rows_by_name
 from rqtui.layout.layout import Answers, Ask, answered
+from rqtui.layout.option_values import NAME_OR_NOTHING
 from rqtui.model import (
     Attempt,
     Fact,
@@ -59,7 +60,6 @@ _TRACE_BYTES = 256 * 1024  # of what `error_backtrace` is and inflates to
 _LONGEST_CALL = 1000  # characters
 _LATEST_S = 1e11  # from here on a number is ms: as seconds it is the year 5138
 _RETRIES = 25  # lib/sidekiq/job_retry.rb: DEFAULT_MAX_RETRY_ATTEMPTS
-_NAMESPACE = re.compile(r"[^\s*?\[\]\\,=]*")
 
 
 class Sidekiq(Entrywise):
@@ -75,6 +75,8 @@ class Sidekiq(Entrywise):
         Place("dead", State.DEAD, "<namespace>dead", "zset", "since s", is_shared=True),
     )
     defaults = {"namespace": ""}
+    option_values = {"namespace": NAME_OR_NOTHING}
+    only_option = "namespace"
     together = 1000
     tells = frozenset({"name", "tried", "error", "worker"})
     has_json_bodies = True
@@ -98,10 +100,6 @@ class Sidekiq(Entrywise):
 
     def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:
         super().__init__(*options, is_asked=is_asked)
-        if len(self.specs) > 1:
-            raise UsageError("layout sidekiq: one namespace at a time; run rqtui once for each.")
-        if not _NAMESPACE.fullmatch(self.options["namespace"]):
-            raise UsageError(f'layout sidekiq: a namespace has no blanks and none of *?[]\\, not "{self.options}".')
         self.names_key = f"{self.prefix}queues"
         self.lost = Lost()
         self._writes_ms = False  # times of new jobs; what is seconds, every Sidekiq reads
@@ -217,7 +215,7 @@ class Sidekiq(Entrywise):
             every = zip(queues, own, strict=True)
             told = [(queue, {**theirs.get(queue, {}), **held.get(queue, {}), **row}) for queue, row in every]
             return [
-                self._queue(queue, Answer("counted", values={**_NOTHING, **shared.values, **row}))
+                self._queue(queue, Answer("counted", values={**_NOTHING, **shared.values, **crew.values, **row}))
                 for queue, row in told
             ]
 
@@ -227,7 +225,7 @@ class Sidekiq(Entrywise):
     def _queue(self, queue: str, answer: Answer | Exception) -> Queue:
         values = answer.values if isinstance(answer, Answer) else {}
         if isinstance(answer, Answer):
-            told = {"lost": self.lost.count(queue), "lost_exact": True, "work_exact": True, **answer.values}
+            told = {"lost": self.lost.count(queue), "lost_exact": True, **answer.values}
             answer = Answer("counted", values=told)
         made = super()._queue(queue, answer)
         if lost := self._lost_findings(queue):

@@ -18,6 +18,7 @@ from typing import Any
 from rqtui.errors import UsageError
 from rqtui.layout.entries import Entry
 from rqtui.layout.key_types import kinds
+from rqtui.layout.option_values import one_of, whole
 from rqtui.layout.unordered import Sampled
 from rqtui.model import Job, Place, State
 from rqtui.text.names import to_text
@@ -42,6 +43,10 @@ class TimeoutSets(Sampled):
         "lock_ms": "1000",
         "period_ms": "20000",
         "items": "auto",
+    }
+    option_values = {
+        **dict.fromkeys(("lock_ms", "period_ms"), whole(1, 10**12, "milliseconds")),
+        "items": one_of("auto", "integer", "text"),
     }
     queue_option = "todos"
 
@@ -141,8 +146,3 @@ def _validate(options: Mapping[str, str]) -> None:
     names = [options[name] for name in _SETS]
     if not all(names) or len(set(names)) < len(names):
         raise UsageError("timeout_sets: todos, in_progress and done are the names of three different keys.")
-    for option in ("lock_ms", "period_ms"):
-        if not re.fullmatch(r"[1-9]\d{0,11}", options[option]):
-            raise UsageError(f"timeout_sets: {option}={options[option]} is no time in milliseconds, such as 1000.")
-    if options["items"] not in ("auto", "integer", "text"):
-        raise UsageError(f"timeout_sets: items={options['items']} is none of auto, integer and text.")

@@ -7,6 +7,7 @@ nobody asks which view it is.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, cast
@@ -211,7 +212,9 @@ class View(Screen[None]):
         """Shows only what the expression lets through; empty: everything. Raises UsageError for one that is none."""
 
     def filter_typed(self, expression: str) -> None:
-        """The expression as it is being typed: for views that have all their rows at hand."""
+        """The expression as it is being typed: at once, as far as it can be read."""
+        with contextlib.suppress(UsageError):
+            self.filtered(expression)
 
     def action_filter(self) -> None:
         """Opens the line for a filter."""

@@ -1,13 +1,17 @@
-"""What a server is asked to do in a block, as MONITOR tells, and which of that may change a key."""
+"""What a server is asked to do in a block, as MONITOR tells, and which of that may change a key: looking does not."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from beside.stock import Stock
 from redis import Redis
+from shell import shell
+
+from rqtui.testing.keyspace import dump
 
 
 @contextmanager
@@ -47,3 +51,26 @@ def writes(client: Redis, seen: list[list[str]]) -> list[list[str]]:
 
 def _flags(found: Any) -> Any:
     return found["flags"] if isinstance(found, dict) else (found or [None, None, []])[2]
+
+
+def looked(
+    stock: Stock,
+    client: Redis,
+    looks: Sequence[Sequence[str]],
+    writing: Callable[[], object],
+    telling: Sequence[str] = ("health", "workers"),
+) -> list[list[str]]:
+    """What the server was asked by these commands of rqtui, of which none writes; the same check sees that `writing`
+    does. The exit code of those that are `telling` may say that something is wrong."""
+    before = dump(client)
+    with monitored(client) as seen:
+        for words in looks:
+            ran = shell(stock.url, *words, "--json")
+            assert ran.code == 0 or words[0] in telling, (words, ran.out, ran.err)
+    assert len(seen) > len(looks)
+    assert writes(client, seen) == []
+    assert dump(client) == before
+    with monitored(client) as written:
+        writing()
+    assert writes(client, written), "the check sees writes"
+    return seen

@@ -25,7 +25,7 @@ AREAS = {
     "client": ("rqtui/client/*.py", "rqtui/aio/*.py"),
     "cli": ("rqtui/cli/*.py",),
     "text": ("rqtui/text/*.py",),
-    "systems": ("rqtui/layout/*.py", "rqtui/systems/*.py"),
+    "systems": ("rqtui/layout/*.py", "rqtui/systems/**/*.py"),
 }
 
 

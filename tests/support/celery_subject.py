@@ -12,7 +12,8 @@ from redis.client import PubSub
 
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Answer, Script
-from rqtui.systems.celery import Celery, written
+from rqtui.systems.celery.layout import Celery
+from rqtui.systems.celery.messages import written
 from rqtui.testing.subject import Planted, Request, Subject, Use, World
 from rqtui.text.json_fields import fields, spliced
 

@@ -1,4 +1,4 @@
-"""The generated tables of the pages: floors, keys, what each layout can do, the scripts of the native queue.
+"""The generated tables of the pages: floors, keys, commands, what each layout can do, the scripts of the native queue.
 
 `python tests/support/generated_tables.py` rewrites them.
 
@@ -14,6 +14,9 @@ import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import typer
+
+from rqtui.cli import main
 from rqtui.config import thresholds
 from rqtui.engine import health
 from rqtui.engine import history as stats
@@ -37,6 +40,39 @@ def keys_table() -> str:
             takes = ", ".join(verb.takes) or f"the {verb.scope}"
             rows.append(f"| `{key}` | {verb.label}{' (asks first)' if verb.danger or verb.effect else ''} | {takes} |")
     return "\n".join(rows)
+
+
+def commands_tables() -> str:
+    """Every command with its options, behind those that all have and those of the screen."""
+    group = typer.main.get_command(main.application())
+    found = {name: group.get_command(typer.Context(group), name) for name in main.COMMANDS}
+    rows = {name: _options(name, command) for name, command in found.items()}
+    of_all = [row for row in rows["snapshot"] if all(row in others or "--json" in row for others in rows.values())]
+    of_screen = [row for row in _options("", group) if row not in of_all]
+    parts = ["### Every command", "", *_option_rows(of_all), "", "### `rqtui [URL]`", "", *_option_rows(of_screen)]
+    for name, command in found.items():
+        parts += ["", f"### `rqtui {name}`", "", _said(command.help or ""), ""]
+        parts += _option_rows([row for row in rows[name] if row not in of_all])
+    return "\n".join(parts).rstrip()
+
+
+def _options(name: str, command: typer.core.TyperCommand) -> list[str]:
+    """A row per argument and option."""
+    context = typer.Context(command, info_name=name)
+    records = filter(None, (param.get_help_record(context) for param in command.params))
+    cells = ((words.replace("|", "\\|"), " ".join(told.split()).replace("|", "\\|")) for words, told in records)
+    return [f"| `{words}` | {told} |" for words, told in cells]
+
+
+def _option_rows(rows: list[str]) -> list[str]:
+    return ["| takes | means |", "|---|---|", *rows] if rows else []
+
+
+def _said(help: str) -> str:
+    """The paragraphs of a command's help, and its example as a line of a shell."""
+    told, _line, example = textwrap.dedent(help).strip().partition("Example: ")
+    words = " ".join(told.split())
+    return f"{words}\n\n```sh\n{example.strip()}\n```" if example else words
 
 
 def verbs_table() -> str:
@@ -132,6 +168,7 @@ def thresholds_table() -> str:
 
 TABLES: Mapping[Path, Mapping[str, Callable[[], str]]] = {
     ROOT / "docs" / "architecture.md": {"floors": floors_table},
+    ROOT / "docs" / "commands.md": {"commands": commands_tables},
     ROOT / "docs" / "health.md": {"kinds": kinds_table, "thresholds": thresholds_table},
     ROOT / "docs" / "keys.md": {"keys": keys_table},
     ROOT / "docs" / "systems" / "README.md": {"verbs": verbs_table},

@@ -24,7 +24,8 @@ from rqtui.errors import UsageError
 from rqtui.model import UNHEARD, Finding, Focus, Hearing, Job, PageWish, Queue, Ref
 from rqtui.scripts import script as scripts
 from rqtui.systems import registry
-from rqtui.systems.celery import MOST_BEATING, MOST_MISSED, Celery, Stillness, message_of, repr_call
+from rqtui.systems.celery.layout import MOST_BEATING, MOST_MISSED, Celery, Stillness
+from rqtui.systems.celery.messages import message_of, repr_call
 from rqtui.testing import keyspace
 
 CELERY, MAIL = Ref("celery", "celery"), Ref("celery", "mail")
@@ -626,7 +627,7 @@ def test_what_is_published_is_that_of_the_same_database_and_prefix(client: Redis
     try:
         bind(other, "celery", prefix="shop:")
         _engine, layout = listening(other, "celery:prefix=shop:")
-        assert layout.hears() == ("shop:/*.celeryev/*", "celery-task-meta-*", "shop:celery-task-meta-*")
+        assert layout.hears() == ("shop:/*.celeryev*", "celery-task-meta-*", "shop:celery-task-meta-*")
         one = told_event(event("task-started", "a"))
         for channel in (b"/3.celeryev/task.multi", b"shop:/0.celeryev/task.multi", b"work:/3.celeryev/task.multi"):
             layout.overhear(channel, one, AT)
@@ -638,6 +639,25 @@ def test_what_is_published_is_that_of_the_same_database_and_prefix(client: Redis
     finally:
         other.flushdb()
         other.close()
+
+
+def test_exchanges_of_other_names_are_heard_where_kombu_publishes_to_them(client: Redis) -> None:
+    bind(client, "celery")
+    spec = "celery:fanout=/shop.,events=shopev,control=shopctl"
+    _engine, layout = listening(client, spec)
+    assert layout.hears()[0] == "/shop.shopev*"
+    assert layout.keys("celery")["control"] == "/shop.shopctl.pidbox"
+    assert layout.keys("celery")["replies"] == "_kombu.binding.reply.shopctl.pidbox"
+    assert layout.spec("celery") == spec
+    for number, channel in enumerate(
+        (b"/shop.shopev/task.multi", b"/shop.shopev")
+    ):  # without `fanout_patterns` the last
+        layout.overhear(channel, told_event(event("task-started", str(number))), AT)
+    for channel in (b"/0.celeryev/task.multi", b"/shop.shopev2/task.multi", b"/shop.shopev2", b"shopev"):
+        layout.overhear(channel, told_event(event("task-started", "another's")), AT)
+    assert set(heard(layout, "running")) == {b"0", b"1"}
+    _engine, layout = listening(client, "celery:prefix={db}:,fanout=")
+    assert layout.hears()[0] == "{db}:celeryev*" and layout.control == "{db}:celery.pidbox"
 
 
 NOISE = [
@@ -765,6 +785,12 @@ def test_each_fault_of_celery_is_named_with_what_helps_and_a_sound_one_has_none(
     }
     twice = listed(engine_on(client), "eta")[b"twice"]
     assert facts(twice)["given out again"] == (twice.reserved_ms or 0) + 3_600_000
+    client.rename("_kombu.binding.reply.celery.pidbox", "_kombu.binding.reply.shop.ctl.pidbox")
+    client.sadd("_kombu.binding.reply.shop.ctl.pidbox", f"0a1b-2c{SEP}{SEP}0a1b-2c.reply.shop.ctl.pidbox")
+    client.rename(replies, "0a1b-2c.reply.shop.ctl.pidbox")
+    assert findings(client, CELERY, "celery:control=shop.ctl")["reply-lists"].keys == ("0a1b-2c.reply.shop.ctl.pidbox",)
+    client.rename("0a1b-2c.reply.shop.ctl.pidbox", replies)
+    client.rename("_kombu.binding.reply.shop.ctl.pidbox", "_kombu.binding.reply.celery.pidbox")
     client.expire(replies, 100)
     assert "reply-lists" not in findings(client)
     assert "eta-beyond-visibility" not in findings(client, CELERY, "celery:visibility=100000")
@@ -895,7 +921,9 @@ def test_options_that_no_celery_could_have_are_refused_in_words() -> None:
         "visibility=1h": "a whole number of seconds",
         "sep=": r"characters, or such as \x06\x16",
         "prefix=a*": "without blanks",
-        "unacked=": "the name of a hash",
+        "unacked=": "a name without blanks",
+        "fanout=shop.": "empty, or such as /{db}.",
+        "control=": "a name without blanks",
         "queue=mail": "has no option queue",
     }
 

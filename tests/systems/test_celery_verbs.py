@@ -28,7 +28,8 @@ from rqtui.operations.undo import Keeper, words
 from rqtui.reports import acl
 from rqtui.scripts import script as scripts
 from rqtui.systems import registry
-from rqtui.systems.celery import MOST_CALLS, Celery, instant_ms, written
+from rqtui.systems.celery.layout import MOST_CALLS, Celery
+from rqtui.systems.celery.messages import instant_ms, written
 from rqtui.testing import conformance, keyspace
 from rqtui.text.names import to_text
 from rqtui.tui.services.verb_resolution import by_verb

@@ -129,7 +129,7 @@ def test_the_last_score_that_is_a_time_is_one_in_milliseconds(any_client: Redis)
 @pytest.mark.parametrize(
     ("spec", "sentence"),
     [
-        ("redisched:unit=h", "auto, ms, s, not 'h'"),
+        ("redisched:unit=h", 'auto, ms or s, not "h"'),
         ("redisched:ttr_ms=0", "1 to 31536000000"),
         ("redisched:ttr_ms=soon", "1 to 31536000000"),
         ("redisched:colour=red", "its options: topic, unit, ttr_ms"),

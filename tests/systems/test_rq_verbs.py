@@ -159,7 +159,7 @@ def test_jobs_are_written_as_those_of_their_queue_are_read(any_client: Redis) ->
         call, meta = (reads(value) for value in (zlib.decompress(any_client.hget(job_key("new"), "data") or b""),
                                                 any_client.hget(job_key("new"), "meta")))  # fmt: skip
         assert list(call) == ["tasks.add", None, [2] if reads is json.loads else (2,), {}] and meta == {"by": "me"}
-    with pytest.raises(UsageError, match="the serializer is auto, pickle or json"):
+    with pytest.raises(UsageError, match="serializer is auto, pickle or json"):
         registry.make("rq:serializer=yaml")
 
 

@@ -433,6 +433,24 @@ def test_what_a_killed_process_held_is_a_finding_with_an_end_and_remembered_when
     ] == []
 
 
+def test_running_jobs_beyond_those_that_are_looked_at_are_told_as_left_out(any_client: Redis) -> None:
+    process(any_client, EIGHT, held=(job("first"),))
+    process(any_client, "app-3:303:cb12cd34ef56")
+    work = json.dumps({"queue": "default", "payload": job("many"), "run_at": int(now_s())})
+    any_client.hset("app-3:303:cb12cd34ef56:work", mapping={f"t{number}": work for number in range(3000)})
+    push(any_client, job("one"), queue="low")
+    push(any_client, job("one"))
+    engine = engine_on(any_client)
+    for queues in ((DEFAULT,), (DEFAULT, LOW)):
+        found = engine.snapshot(Focus(queues=queues, is_thorough=True)).queue(DEFAULT)
+        assert found is not None
+        [count] = [each for each in found.counts if each.place == "work"]
+        assert not count.exact and count.count in (1, 3000)
+    any_client.delete("app-3:303:cb12cd34ef56:work")
+    [count] = [each for each in counted(engine).counts if each.place == "work"]
+    assert (count.count, count.exact) == (1, True)
+
+
 def test_a_job_is_lost_only_when_its_process_vanished_without_a_good_bye() -> None:
     from rqtui.scripts.script import Answer
 

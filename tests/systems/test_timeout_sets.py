@@ -212,9 +212,9 @@ def test_the_suite_catches_a_script_that(fault: Planted, client: Redis) -> None:
     [
         ("todos=a,in_progress=a,done=b", "three different keys"),
         ("todos=a,in_progress=b,done=a", "three different keys"),
-        ("lock_ms=0", "no time in milliseconds"),
-        ("period_ms=1s", "no time in milliseconds"),
-        ("items=bytes", "none of auto, integer and text"),
+        ("lock_ms=0", "lock_ms is a whole number of milliseconds from 1"),
+        ("period_ms=1s", "period_ms is a whole number of milliseconds from 1"),
+        ("items=bytes", "items is auto, integer or text"),
     ],
 )
 def test_an_option_that_makes_no_sense_is_refused(options: str, sentence: str) -> None:

@@ -199,7 +199,7 @@ def test_a_set_of_another_type_is_said_and_nothing_breaks(name: str, client: Red
         ("todos=", "three different keys"),
         ("lock_ms=1s", "milliseconds"),
         ("period_ms=0", "milliseconds"),
-        ("items=json", "auto, integer and text"),
+        ("items=json", "auto, integer or text"),
         ("topic=x", "its options: todos, in_progress, done, prefix"),
     ],
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Collection
 from typing import ClassVar
 
@@ -11,7 +10,6 @@ from textual.content import Content
 
 from rqtui.engine import filters, ticker
 from rqtui.engine.engine import Engine
-from rqtui.errors import UsageError
 from rqtui.model import Focus, Job, Ref, Snapshot
 from rqtui.reports import errors
 from rqtui.reports.errors import Group
@@ -106,11 +104,6 @@ class ErrorGroup(View):
         """Shows the jobs that fit."""
         self._accepts = filters.parse(expression)
         self._draw()
-
-    def filter_typed(self, expression: str) -> None:
-        """At once, as far as it can be read."""
-        with contextlib.suppress(UsageError):
-            self.filtered(expression)
 
     def _show_error(self) -> None:
         job = self.job() or self.group.example

@@ -14,7 +14,7 @@ from textual.app import ComposeResult
 from textual.content import Content
 
 from rqtui.engine.ticker import Answered
-from rqtui.errors import RqtuiError, UsageError
+from rqtui.errors import RqtuiError
 from rqtui.layout.layout import Ask, Layout
 from rqtui.model import Focus, Rate, Ref, Snapshot, State
 from rqtui.reports import events
@@ -270,13 +270,6 @@ class Events(View):
         self._table.reset()
         self._follow()
         self._draw()
-
-    def filter_typed(self, expression: str) -> None:
-        """While it is typed; what cannot be read yet changes nothing."""
-        try:
-            self.filtered(expression)
-        except UsageError:
-            return
 
     def action_next_failure(self) -> None:
         """The cursor to the next older failure; from the last of them to the first."""

@@ -161,10 +161,6 @@ class Operations(View):
         self._table.another_list()
         self._draw()
 
-    def filter_typed(self, expression: str) -> None:
-        """While it is typed."""
-        self.filtered(expression)
-
     # -- keys ---------------------------------------------------------------------------------------------------------
 
     def picked(self) -> Operation | None:

@@ -6,7 +6,6 @@ whole. A subclass says how it is made and which rows it has; sorting, filtering 
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -15,7 +14,6 @@ from textual.app import ComposeResult
 from textual.content import Content
 
 from rqtui.engine import filters, ticker
-from rqtui.errors import UsageError
 from rqtui.model import Focus, Job, Ref, Snapshot
 from rqtui.text import formats
 from rqtui.text.pieces import Piece
@@ -249,11 +247,6 @@ class ReportView(View):
         """Shows the rows that fit; the grammar is that of jobs."""
         self.accepts, self._expression = filters.parse(expression), expression
         self._draw_anew()
-
-    def filter_typed(self, expression: str) -> None:
-        """At once, as far as it can be read."""
-        with contextlib.suppress(UsageError):
-            self.filtered(expression)
 
     def on_table_moved(self, _event: Table.Moved) -> None:
         """Other keys may apply to another row."""

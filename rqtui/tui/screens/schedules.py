@@ -5,7 +5,6 @@ It rides in the tick: one question to each system that keeps its schedules in Re
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -13,7 +12,6 @@ from textual.app import ComposeResult
 from textual.content import Content
 
 from rqtui.engine import filters
-from rqtui.errors import UsageError
 from rqtui.layout.layout import Ask
 from rqtui.model import Focus, Job, Ref, Schedule, Snapshot, State
 from rqtui.reports import schedules
@@ -218,11 +216,6 @@ class Schedules(View):
         """Shows the schedules that fit; the grammar is that of jobs."""
         self._accepts, self._expression = filters.parse(expression), expression
         self._draw()
-
-    def filter_typed(self, expression: str) -> None:
-        """At once, as far as it can be read."""
-        with contextlib.suppress(UsageError):
-            self.filtered(expression)
 
     def on_table_moved(self, _event: Table.Moved) -> None:
         """What is wrong with another schedule."""

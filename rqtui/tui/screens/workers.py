@@ -6,7 +6,6 @@ the jobs that the worker under the cursor holds.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -16,7 +15,6 @@ from textual.app import ComposeResult
 from textual.content import Content
 
 from rqtui.engine import filters
-from rqtui.errors import UsageError
 from rqtui.layout.layout import Ask
 from rqtui.model import Focus, Job, Queue, Ref, Snapshot, State
 from rqtui.reports import workers
@@ -335,11 +333,6 @@ class Workers(View):
         """Shows the workers that fit; the grammar is that of jobs."""
         self._accepts, self._expression = filters.parse(expression), expression
         self._draw()
-
-    def filter_typed(self, expression: str) -> None:
-        """At once, as far as it can be read."""
-        with contextlib.suppress(UsageError):
-            self.filtered(expression)
 
     def on_table_moved(self, _event: Table.Moved) -> None:
         """Other keys may apply to another worker."""

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import pytest
 from beside.bullmq.stock import SLOW_S, P, Stock
-from beside.monitored import monitored, writes
+from beside.monitored import looked
 from redis import Redis
 from shell import shell
 from waiting import wait_until
-
-from rqtui.testing.keyspace import dump
 
 pytestmark = pytest.mark.beside
 HOUR_MS = 3_600_000
@@ -29,17 +27,7 @@ def test_looking_writes_nothing(stock: Stock, client: Redis) -> None:
     stock.killed("held")
     stock.add("later", delay=HOUR_MS)
     stock.add("next")
-    before = dump(client)
-    with monitored(client) as seen:
-        for words in LOOKS:
-            ran = shell(stock.url, *words, "--json")
-            assert ran.code == 0 or words[0] in ("health", "workers"), (words, ran.out, ran.err)
-    assert len(seen) > len(LOOKS)
-    assert writes(client, seen) == []
-    assert dump(client) == before
-    with monitored(client) as seen:
-        stock.do("act", queue="mail", id="next", verb="remove")
-    assert writes(client, seen), "the check sees writes"
+    looked(stock, client, LOOKS, lambda: stock.do("act", queue="mail", id="next", verb="remove"))
 
 
 def test_what_a_worker_holds_is_left_to_it(stock: Stock, client: Redis) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from beside.celery.stock import STEPS, Stock
-from beside.monitored import monitored, writes
+from beside.monitored import looked, monitored, writes
 from beside.stock import SLOW_S
 from redis import Redis
 from screens import WIDE, on_screen, screen
@@ -43,18 +43,8 @@ def test_looking_writes_nothing(stock: Stock, client: Redis) -> None:
     _in_every_place(stock)
     stock.kill_all()
     stock.age(HOUR_S + 200, "held")
-    before = dump(client)
-    with monitored(client) as seen:
-        for words in LOOKS:
-            ran = shell(stock.url, *words, "--json")
-            assert ran.code == 0 or words[0] in ("health", "workers"), (words, ran.out, ran.err)
-    assert len(seen) > len(LOOKS)
-    assert writes(client, seen) == []
+    seen = looked(stock, client, LOOKS, lambda: stock.ask_of_workers("inspect", visibility_s=HOUR_S))
     assert not [words for words in seen if words[0].lower() == "publish"]
-    assert dump(client) == before
-    with monitored(client) as seen:
-        stock.ask_of_workers("inspect", visibility_s=HOUR_S)
-    assert writes(client, seen), "the check sees writes"
     assert stock.waiting()[0] == "held", "a look of the original gave it out again"
 
 

@@ -2,45 +2,35 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
-from itertools import chain
-from random import Random
 
 import pytest
 from beside.celery.stock import STEPS, Stock
-from beside.stock import RAN, SLOW_S
+from beside.thousand import TOGETHER, Act, Thousand
 from redis import Redis
-from shell import shell
 from waiting import wait_until
 
 pytestmark = pytest.mark.beside
-HOUR_S, TOGETHER = 3600, 5
+HOUR_S = 3600
 BESIDE = 600  # runs, over which rqtui's verbs are spread
-SIZES = {
-    "plain": 418,
-    "flaky": 150,
-    "revoked": 100,
-    "deleted": 130,
-    "later": 50,
-    "undue": 50,
-    "put": 100,
-    "held": 2,
-}
 ONCE = ("plain", "put", "later")
 RECEIVED = re.compile(r"Task [\w.]+\[([\w-]+)\] received")  # in the log of a worker
-Act = Callable[[], None]
 
 
-class Thousand:
-    """The jobs, and what rqtui's verbs answered for each."""
+class Celery(Thousand[Stock]):
+    """The jobs of Celery, and what rqtui does to them."""
 
-    def __init__(self, stock: Stock, client: Redis, seed: int) -> None:
-        self.stock, self.client, self.rng = stock, client, Random(seed)
-        self.ids = {group: [f"{group}-{n}" for n in range(size)] for group, size in SIZES.items()}
-        self.words: dict[str, list[tuple[str, str]]] = {id: [] for id in chain(*self.ids.values())}
+    sizes = {
+        "plain": 418,
+        "flaky": 150,
+        "revoked": 100,
+        "deleted": 130,
+        "later": 50,
+        "undue": 50,
+        "put": 100,
+        "held": 2,
+    }
 
     def enqueue(self) -> None:
         """All but those that rqtui puts and those that are held, by stock Celery: what rqtui takes out comes last."""
@@ -54,45 +44,21 @@ class Thousand:
         later = [[id, "shop.add", [3, 4]] for group in ("later", "undue") for id in self.ids[group]]
         self.stock.do("many", rows=later, countdown=HOUR_S)
 
-    def act(self, verb: str, *words: str) -> None:
-        """A verb, whose answers are kept."""
-        ran = shell(self.stock.url, "act", verb, self.stock.queue, *words, "--yes", "--json")
-        assert ran.code in (0, 1), (verb, words, ran.out, ran.err)
-        for result in json.loads(ran.out)["results"]:
-            if result.get("id"):
-                self.words[result["id"]].append((verb, result["word"]))
-
     def acts(self) -> list[Act]:
-        """All that rqtui does while the workers work, in a random order; pause and resume now and then."""
-
-        def each(verb: str, group: str, *words: str) -> Iterator[Act]:
-            ids = self.ids[group]
-            for at in range(0, len(ids), TOGETHER):
-                yield lambda some=ids[at : at + TOGETHER]: self.act(verb, *some, *words)
+        """All that rqtui does while the workers work; pause and resume now and then."""
 
         def put(id: str) -> None:
-            body = json.dumps({"task": "shop.add", "args": [5, 6]})
             more = ["--priority", str(self.rng.choice((3, 6, 9)))] if self.rng.random() < 0.5 else []
-            self.stock.rqtui("put", self.stock.queue, body, "--id", id, *more)
+            self.put(id, {"task": "shop.add", "args": [5, 6]}, *more)
 
-        found = [
-            *each("cancel", "revoked"),
-            *each("delete", "deleted"),
+        return [
+            *self.each("cancel", "revoked"),
+            *self.each("delete", "deleted"),
             *(lambda id=id: put(id) for id in self.ids["put"]),
-            *(lambda id=id: self.act("bump", id) for id in self.rng.sample(self.ids["plain"], 10)),
-            *(
-                lambda id=id: self.act("reprioritise", id, "--set", "priority=6")
-                for id in self.rng.sample(self.ids["flaky"], 10)
-            ),
+            *self.some("bump", "plain"),
+            *self.some("reprioritise", "flaky", "--set", "priority=6"),
             *(self.rest for _ in range(2)),
         ]
-        self.rng.shuffle(found)
-        return found
-
-    def rest(self) -> None:
-        """All workers rest for a moment."""
-        shell(self.stock.url, "act", "pause", self.stock.queue, "--yes")
-        shell(self.stock.url, "act", "resume", self.stock.queue, "--yes")
 
     def is_over(self) -> bool:
         """Whether nothing waits in a list, and workers hold only what is not due; what is late is reaped."""
@@ -100,28 +66,19 @@ class Thousand:
         waits = any(self.client.llen(f"default{step}") for step in STEPS)
         return not waits and not self.stock.unacked().keys() - {*self.ids["undue"]}
 
-    def answered(self, id: str, verb: str) -> bool:
-        """Whether that verb has moved it."""
-        return (verb, "moved") in self.words[id]
-
 
 @pytest.mark.timeout(300)
 @pytest.mark.slow
 def test_a_thousand_jobs_are_each_accounted_for(stock: Stock, client: Redis) -> None:
-    of = Thousand(stock, client, seed=16)
+    of = Celery(stock, client)
     stock.configure(task_acks_late=True)
     killed = stock.holding(*of.ids["held"], worker="killed")
     of.enqueue()
-    for at in range(0, SIZES["later"], TOGETHER):
+    for at in range(0, len(of.ids["later"]), TOGETHER):
         of.act("reschedule", *of.ids["later"][at : at + TOGETHER], "--set", "delay_ms=0")
+    of.before("delete", "deleted")
     workers = [killed, *(stock.start(name=f"w{n}", events=n == 0) for n in range(3))]
-    acts = of.acts()
-    for at, act in enumerate(acts):
-        ran = at * BESIDE // len(acts)
-        wait_until(lambda ran=ran: client.llen(RAN) >= ran, SLOW_S, "the workers work", 0.01)
-        act()
-        if at == len(acts) // 2:
-            killed.kill()
+    of.act_beside(of.acts(), BESIDE, killed.kill)
     assert not any(stock.rqtui("reap", stock.queue, "--once")["reaped"].values()), "nothing is late"
     lost = {*RECEIVED.findall(killed.said)} & {*stock.unacked()}
     assert lost >= {*of.ids["held"]}
@@ -129,19 +86,14 @@ def test_a_thousand_jobs_are_each_accounted_for(stock: Stock, client: Redis) -> 
     client.set("go", 1)
     wait_until(of.is_over, 180, "all is done", 0.3)
 
-    runs, statuses = stock.runs(), dict(zip(of.words, stock.do("statuses", ids=[*of.words]), strict=True))
+    statuses = dict(zip(of.words, stock.do("statuses", ids=[*of.words]), strict=True))
+    runs = of.account(f"Celery {stock.do('version')}", statuses, workers)
     times = {id: len(runs[id]) for id in of.words}
-    account = Counter((id.partition("-")[0], times[id], statuses[id]) for id in of.words)
-    by_whom = ", ".join(f"{name} {number}" for name, number in sorted(Counter(chain(*runs.values())).items()))
-    print(f"\nCelery {stock.do('version')}: {sum(times.values())} runs of {len(times)} jobs by {by_whom}")
-    for (group, number, status), jobs in sorted(account.items(), key=str):
-        print(f"  {jobs:4} {group:12} run {number} times, now {status}")
-    assert set(chain(*runs.values())) == {worker.name for worker in workers}
     words = Counter((id.partition("-")[0], *word) for id, said in of.words.items() for word in said)
     for (group, verb, word), jobs in sorted(words.items()):
         print(f"  {jobs:4} {group:12} {verb}: {word}")
     print(f"  {len(lost)} were held by the worker that was killed, {len(lost & {*of.ids['undue']})} of them not due")
-    for id in chain(*(of.ids[group] for group in ONCE)):
+    for id in of.of(*ONCE):
         assert (times[id], statuses[id]) == (1, "SUCCESS"), id
     for id in of.ids["flaky"]:
         assert (times[id], statuses[id]) == (2, "SUCCESS"), id

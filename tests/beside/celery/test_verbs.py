@@ -10,6 +10,7 @@ import pytest
 from beside.celery.stock import STEPS, Stock
 from beside.stock import SLOW_S
 from redis import Redis
+from screens import WIDE, on_screen, screen
 from waiting import wait_until
 
 pytestmark = pytest.mark.beside
@@ -274,6 +275,26 @@ def test_with_a_prefix_all_of_it_holds(stock: Stock, client: Redis) -> None:
     tag = client.zrange("shop:unacked_index", 0, 0)[0]
     client.zincrby("shop:unacked_index", -2 * HOUR_S, tag)
     assert [each["id"] for each in stock.rqtui(*layout, "jobs", stock.queue, "eta")["jobs"]] == ["later"]
+
+
+@pytest.mark.parametrize(("prefix", "patterns"), [("/shop.", True), (False, False)])
+@on_screen
+async def test_exchanges_of_other_names_are_heard_and_told(
+    stock: Stock, client: Redis, url: str, prefix: str | bool, patterns: bool
+) -> None:
+    options = {"fanout_prefix": prefix, "fanout_patterns": patterns}
+    stock.configure(broker_transport_options=options, event_exchange="shopev", control_exchange="shopctl", **LATE)
+    layout = f"celery:fanout={prefix or ''},events=shopev,control=shopctl"
+    stock.enqueue("waits", queue="mail")
+    async with screen(url, WIDE, layouts=(layout,)) as it:
+        await it.until_shown("mail", "celery")
+        await it.press("enter", "w")
+        worker = stock.start(name="w1", events=True)
+        await it.until_shown("w1@shop")
+    told = stock.rqtui("--layout", layout, "act", "stop", stock.queue, "w1@shop", "--yes")
+    assert told["results"][0]["word"] == "asked"
+    wait_until(lambda: worker.process.poll() is not None, SLOW_S, "it has ended", 0.05)
+    assert "Got shutdown from remote" in worker.said
 
 
 def test_a_copy_of_a_stock_message_runs_too(stock: Stock, client: Redis) -> None:

@@ -6,7 +6,7 @@ import json
 import time
 
 import pytest
-from beside.monitored import monitored, writes
+from beside.monitored import looked
 from beside.rq.stock import Stock, aged
 from redis import Redis
 from shell import shell
@@ -39,17 +39,7 @@ def test_looking_writes_nothing_where_rq_info_moves_jobs(stock: Stock, client: R
     stock.do("enqueue", queue="default", func="shop.add", args=[1, 2], id="later", in_s=0)
     stock.do("enqueue", queue="default", func="shop.add", args=[1, 2], id="next")
     aged(client, "default", 600)
-    before = dump(client)
-    with monitored(client) as seen:
-        for words in LOOKS:
-            ran = shell(stock.url, *words, "--json")
-            assert ran.code == 0 or words[0] == "health", (words, ran.out, ran.err)
-    assert len(seen) > len(LOOKS)
-    assert writes(client, seen) == []
-    assert dump(client) == before
-    with monitored(client) as seen:
-        stock.rq("info")
-    assert writes(client, seen), "the check sees writes"
+    looked(stock, client, LOOKS, lambda: stock.rq("info"), telling=("health",))
     assert stock.do("job", id="held")["status"] == "failed"
 
 

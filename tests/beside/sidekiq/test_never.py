@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
-from beside.monitored import monitored, writes
+from beside.monitored import looked
 from beside.sidekiq.record import run as in_every_place
 from beside.sidekiq.stock import SLOW_S, Stock
 from redis import Redis
 from shell import shell
 from waiting import wait_until
-
-from rqtui.testing.keyspace import dump
 
 pytestmark = pytest.mark.beside
 HOUR_S = 3600
@@ -28,17 +26,7 @@ LOOKS = (
 def test_looking_writes_nothing(stock: Stock, client: Redis) -> None:
     in_every_place(stock, client)
     stock.kill_all()
-    before = dump(client)
-    with monitored(client) as seen:
-        for words in LOOKS:
-            ran = shell(stock.url, *words, "--json")
-            assert ran.code == 0 or words[0] in ("health", "workers"), (words, ran.out, ran.err)
-    assert len(seen) > len(LOOKS)
-    assert writes(client, seen) == []
-    assert dump(client) == before
-    with monitored(client) as seen:
-        stock.do("act", place="dead", jid="fatal", verb="delete")
-    assert writes(client, seen), "the check sees writes"
+    looked(stock, client, LOOKS, lambda: stock.do("act", place="dead", jid="fatal", verb="delete"))
 
 
 def test_what_a_process_that_beats_runs_is_left_to_it(stock: Stock, client: Redis) -> None:

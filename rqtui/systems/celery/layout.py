@@ -10,30 +10,26 @@ works is only published: `/<db>.celeryev/…`, `celery-task-meta-<id>`. Page: `d
 
 from __future__ import annotations
 
-import ast
 import base64
-import binascii
 import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
-from functools import lru_cache
-from math import isfinite
-from typing import Any, NamedTuple, TypeGuard, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from uuid import NAMESPACE_OID, uuid4, uuid5
 
 from rqtui.errors import UsageError
 from rqtui.layout.entries import HEAD_BYTES, TAIL_BYTES, Entry
 from rqtui.layout.foreign import Entrywise, rows_by_name
 from rqtui.layout.layout import Answers, Ask, answered, typed
+from rqtui.layout.option_values import NAME, NAME_OR_NOTHING, matching, whole
 from rqtui.layout.recent import Recent
 from rqtui.model import Attempt, Fact, Figures, Finding, Job, Outcome, Page, Place, Queue, State, Worker, changed
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Answer, Call
+from rqtui.systems.celery import messages
 from rqtui.text import pickles
-from rqtui.text.body import inflated
 from rqtui.text.fields import partial
 from rqtui.text.formats import age, numbered
 from rqtui.text.json_fields import fields, spliced
@@ -44,13 +40,8 @@ TOGETHER = 50  # queues per call of `tally`: four lengths and a message each
 MOST_MISSED = 1000
 NEXT = 20  # messages of a queue, and as many that workers hold, that are looked at a few times a minute
 LOOK_BACK = 1000  # messages of each end of a list that are looked through for an id
-_READ_BYTES = 1024 * 1024  # a longer message is read by its end alone
 _CUT_BYTES = 64 * 1024  # of a result that was cut
-_LONGEST_CALL = 1000  # characters
-_STEPS = re.compile(r"\d(?:/\d)*")
 _HEX = re.compile(rb"\\x([0-9a-fA-F]{2})")
-_UNACKED = re.compile(r"[^\s*?\[\]\\,=]+")
-_PREFIX = re.compile(r"[^\s*?\[\]\\,=]*")
 _DIGEST = re.compile(rb"[0-9a-f]{12}(?:\.\d+)?")
 _HIDDEN = re.compile(r"\.pidbox$|^celeryev(\.|$)")  # queues of Celery's own: commands to workers, events
 
@@ -69,7 +60,28 @@ class Celery(Entrywise):
         Place("failed", State.DEAD, "", "", is_heard=True),
         Place("revoked", State.DEAD, "", "", failures=False, is_heard=True),
     )
-    defaults = {"prefix": "", "sep": r"\x06\x16", "steps": "0/3/6/9", "visibility": "3600", "unacked": "unacked"}
+    defaults = {
+        "prefix": "",
+        "sep": r"\x06\x16",
+        "steps": "0/3/6/9",
+        "visibility": "3600",
+        "unacked": "unacked",
+        "fanout": "/{db}.",
+        "events": "celeryev",
+        "control": "celery",
+    }
+    option_values = {
+        "prefix": NAME_OR_NOTHING,
+        "sep": matching(r"(?:\\x[0-9a-fA-F]{2}|[^\\\s])+", r"characters, or such as \x06\x16"),
+        "steps": matching(r"[0-9](?:/[0-9])*", "priorities such as 0/3/6/9"),
+        "visibility": whole(0, 999_999_999, "seconds"),
+        "unacked": NAME,
+        # kombu/transport/redis.py 5.7, `_receive_one`: a worker takes nothing that comes by a channel of another form
+        "fanout": matching(r"(?:/[^\s*?\[\]\\,=./]*\.)?", "empty, or such as /{db}."),
+        "events": NAME,
+        "control": NAME,
+    }
+    only_option = "prefix"
     together = 1000
     tells = frozenset({"name", "tried", "error", "worker"})
     has_json_bodies = True
@@ -107,11 +119,6 @@ class Celery(Entrywise):
 
     def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:
         super().__init__(*options, is_asked=is_asked)
-        if len(self.specs) > 1:
-            raise UsageError("layout celery: one prefix at a time; run rqtui once for each.")
-        for name, (fits, what) in _FITTING.items():
-            if not fits.fullmatch(self.options[name]):
-                raise UsageError(f'layout celery: {name} is {what}, not "{self.options[name]}".')
         self._queues: set[str] = set()  # that were seen
         self._chosen_of = 0  # how many they were when the one was chosen that speaks for all
         self._known: Recent[bytes, Known] = Recent(MOST_KNOWN)  # jobs by id
@@ -156,13 +163,17 @@ class Celery(Entrywise):
     @property
     def control(self) -> str:
         """The channel of the workers' mailbox, of the database that was last looked at (kombu/pidbox.py)."""
-        return f"{self.prefix}/{self._database}.celery.pidbox"
+        return self._channel(f"{self.options['control']}.pidbox")
+
+    def _channel(self, exchange: str) -> str:
+        """Where a message to all who listen is published (kombu/transport/redis.py 5.7, `_get_publish_topic`)."""
+        return f"{self.prefix}{self.options['fanout'].replace('{db}', str(self._database))}{exchange}"
 
     def _shared_keys(self) -> dict[str, str]:
         """The keys of all queues together."""
         unacked = f"{self.prefix}{self.options['unacked']}"
         index = {"unacked_index": f"{unacked}_index", "unacked_mutex": f"{unacked}_mutex"}
-        replies = f"{self.prefix}_kombu.binding.reply.celery.pidbox"
+        replies = f"{self.prefix}_kombu.binding.reply.{self.options['control']}.pidbox"
         return {**dict.fromkeys(("unacked", "eta", "late"), unacked), **index, "replies": replies}
 
     def told(self, queue: str) -> dict[str, str]:
@@ -238,7 +249,7 @@ class Celery(Entrywise):
         elif self._queues or len(prefixes) != 1:
             return
         prefix = "" if "" in prefixes else next(iter(prefixes))
-        if _PREFIX.fullmatch(prefix):
+        if self.option_values["prefix"].fits(prefix):
             self.specs = ({**self.options, "prefix": prefix},)
 
     def recognises(self, client: Any, queue: str) -> bool:
@@ -287,25 +298,24 @@ class Celery(Entrywise):
 
     def hears(self) -> tuple[str, ...]:
         """Events of workers and of tasks, of any database; results, which may stand without the prefix."""
-        prefix = re.sub(r"([*?\[\]\\])", r"\\\1", self.prefix)
-        results = {f"{results_prefix(prefix)}celery-task-meta-*", "celery-task-meta-*"}
-        return (f"{prefix}/*.celeryev/*", *sorted(results))
+        events = f"{self.prefix}{self.options['fanout'].replace('{db}', '*')}{self.options['events']}*"
+        results = {f"{results_prefix(self.prefix)}celery-task-meta-*", "celery-task-meta-*"}
+        return (events, *sorted(results))
 
     def overhear(self, channel: bytes, message: bytes, at_ms: int) -> None:
         """Takes in an event, several in one message, or a result."""
-        prefix = to_bytes(self.prefix)
-        if fits := _EVENTS.fullmatch(channel, len(prefix)):
-            if channel.startswith(prefix) and int(fits[1]) == self._database:
-                for event in _events(message):
-                    if (take := _TAKEN.get(_text(event, "type"))) is not None:
-                        take(self, event, at_ms)
+        if _is_of(channel, to_bytes(self._channel(self.options["events"]))):
+            for event in _events(message):
+                if (take := _TAKEN.get(_text(event, "type"))) is not None:
+                    take(self, event, at_ms)
             return
-        told, id = _object(message), channel.rpartition(b"celery-task-meta-")[2]
+        _before, is_result, id = channel.rpartition(b"celery-task-meta-")
+        told = _object(message) if is_result else {}
         is_own = channel.startswith(to_bytes(results_prefix(self.prefix) + "celery-task-meta-"))
         if isinstance(told.get("status"), str) and (is_own or id in self._known):
             self._hear_result(id, told, at_ms)
             if told["status"] == "FAILURE":
-                _remember(self._calls, id, _call_of_result(message))
+                _remember(self._calls, id, messages.call_of_result(message))
 
     def _tell(self, id: bytes, **told: Any) -> Known:
         """What is known of a job, with what is told of it now."""
@@ -347,7 +357,7 @@ class Celery(Entrywise):
                 return next(iter(found))
         return ""
 
-    def _met(self, queue: str, place: str, id: bytes, read: Message) -> Known:
+    def _met(self, queue: str, place: str, id: bytes, read: messages.Message) -> Known:
         """A job that stands in a list or in `unacked`."""
         known = self._known.get(id)
         if known is None or known.queue != queue or not known.task:
@@ -386,7 +396,7 @@ class Celery(Entrywise):
         id, task = _id(event), _text(event, "name")
         queue = _text(event, "queue")
         worker = _text(event, "hostname") if event.get("type") == "task-received" else ""
-        call = repr_call(task, event.get("args"), event.get("kwargs")) if task else ""
+        call = messages.repr_call(task, event.get("args"), event.get("kwargs")) if task else ""
         known = self._tell(id, task=task, call=call, queue=queue, worker=worker, retries=_count(event.get("retries")))
         if worker and known.queue:
             self._serves(worker, known.queue)
@@ -436,7 +446,7 @@ class Celery(Entrywise):
     ) -> None:
         """An event that ends a run."""
         id, runtime = _id(event), event.get("runtime")
-        took_ms = round(runtime * 1000) if _is_number(runtime) else None
+        took_ms = round(runtime * 1000) if messages.is_number(runtime) else None
         known = self._tell(id, worker=_text(event, "hostname"), took_ms=took_ms, has_told_end=True)
         if place != "revoked":
             self._count(id, known, place, at_ms, failed=place == "failed")
@@ -445,7 +455,7 @@ class Celery(Entrywise):
     def _hear_result(self, id: bytes, told: Mapping[str, Any], at_ms: int) -> None:
         """What a worker wrote into the result backend; with `result_extended` it says task, queue and worker."""
         task = _text(told, "name")
-        call = pickles.call_text(task, told.get("args"), told.get("kwargs"), _LONGEST_CALL) if task else ""
+        call = pickles.call_text(task, told.get("args"), told.get("kwargs"), messages.LONGEST_CALL) if task else ""
         queue = _text(told, "queue")
         queue = queue if queue in self._queues else ""  # it is a routing key
         known = self._tell(id, task=task, call=call, queue=queue, worker=_text(told, "worker"))
@@ -529,7 +539,7 @@ class Celery(Entrywise):
         active, freq = _count(event.get("active")), event.get("freq")
         facts = [Fact("active", str(active or 0)), Fact("processed", str(_count(event.get("processed")) or 0))]
         loads = event.get("loadavg")
-        if isinstance(loads, list) and all(_is_number(load) for load in loads):
+        if isinstance(loads, list) and all(messages.is_number(load) for load in loads):
             facts.append(Fact("load", " ".join(f"{load:.2f}" for load in loads[:3])))
         ident, version = _text(event, "sw_ident"), _text(event, "sw_ver")
         if version:
@@ -539,7 +549,7 @@ class Celery(Entrywise):
                 name,
                 "",
                 at_ms,
-                max(SILENT_MS, round(2000 * freq) if _is_number(freq) else 0),
+                max(SILENT_MS, round(2000 * freq) if messages.is_number(freq) else 0),
                 pid=str(_count(event.get("pid")) or ""),
                 host=name.partition("@")[2],
                 started_ms=before.started_ms if before else at_ms if event.get("type") == "worker-online" else None,
@@ -707,15 +717,23 @@ class Celery(Entrywise):
 
     def _page(self, queue: str, place: str, offset: int, limit: int, answer: Answer | Exception) -> Page:
         page = super()._page(queue, place, offset, limit, answer)
-        if place == "unacked" and not page.error and not page.offset and page.next is None and page.of is None:
-            self._released(queue, page.jobs)
-        if place == "queue" and not page.error and not page.offset:
-            first = page.jobs[0].id if page.jobs else b""
-            if not first or self._next.get(queue, Next(b"", 0)).id != first:
-                self._next[queue] = Next(first, self.now_ms())
-        if place == "unacked" and not page.error:
-            self._orphans[queue] = tuple(job for job in page.jobs if self._is_silent(job.worker, self.now_ms()))
+        if not page.error and (see := _SEES.get(place)) is not None:
+            see(self, page)
         return page
+
+    def _see_next(self, page: Page) -> None:
+        """Which message is the next one of its queue, and since when."""
+        if page.offset:
+            return
+        first = page.jobs[0].id if page.jobs else b""
+        if not first or self._next.get(page.queue, Next(b"", 0)).id != first:
+            self._next[page.queue] = Next(first, self.now_ms())
+
+    def _see_held(self, page: Page) -> None:
+        """Whose worker is gone; and, where the page has all that workers hold, what they hold no more."""
+        if not page.offset and page.next is None and page.of is None:
+            self._released(page.queue, page.jobs)
+        self._orphans[page.queue] = tuple(job for job in page.jobs if self._is_silent(job.worker, self.now_ms()))
 
     # -- jobs -----------------------------------------------------------------------------------------------------
 
@@ -763,10 +781,10 @@ class Celery(Entrywise):
             return None
         place, known = self.place(ended), self._known.get(id, Known())
         if ended == "failed":
-            _remember(self._calls, id, _call_of_result(raw))
+            _remember(self._calls, id, messages.call_of_result(raw))
         if (known.queue or _text(told, "queue") or queue) != queue:
             return None
-        task, done_ms = _text(told, "name"), instant_ms(told.get("date_done"))
+        task, done_ms = _text(told, "name"), messages.instant_ms(told.get("date_done"))
         is_told = known.queue or _text(told, "queue")
         whose = () if is_told else (Fact("queue", "not told: a result is found by its id alone"),)
         return Job(
@@ -780,7 +798,7 @@ class Celery(Entrywise):
             since_ms=done_ms,
             worker=_text(told, "worker"),
             error=_error(told),
-            call=pickles.call_text(task, told.get("args"), told.get("kwargs"), _LONGEST_CALL) if task else "",
+            call=pickles.call_text(task, told.get("args"), told.get("kwargs"), messages.LONGEST_CALL) if task else "",
             facts=(*result_facts(told, has_error=True), *whose),
         )
 
@@ -793,7 +811,7 @@ class Celery(Entrywise):
         head, length = row["head"], row["size"]
         is_whole = len(head) >= length
         tail = (head if is_whole else row["tail"])[-TAIL_BYTES:]
-        read = _read(head, b"" if is_whole else row["tail"], bool(row["tag"]))
+        read = messages.read(head, b"" if is_whole else row["tail"], bool(row["tag"]))
         id = self.entries.name(Entry(head, length, tail), seen, read.id)
         if row["tag"]:
             self._tags.keep(id, row["tag"])
@@ -802,7 +820,7 @@ class Celery(Entrywise):
             job = self._with_run(job, self._met(queue, place, read.id, read), read.id)
             if is_whole:
                 _remember(self._messages, read.id, head)
-        body = message_of(head) if row["tag"] and is_whole else head
+        body = messages.message_of(head) if row["tag"] and is_whole else head
         return replace(
             job,
             id=id,
@@ -821,7 +839,7 @@ class Celery(Entrywise):
         worker = held.worker if held else known.worker
         return replace(job, worker=worker, history=known.history, facts=(*started, *job.facts))
 
-    def _job(self, queue: str, place: Place, read: Message, row: Mapping[str, Any], now_ms: int) -> Job:
+    def _job(self, queue: str, place: Place, read: messages.Message, row: Mapping[str, Any], now_ms: int) -> Job:
         headers = read.headers
         taken_ms = _score_ms(row["score"])
         is_held = place.name in ("unacked", "late", "eta")
@@ -842,8 +860,8 @@ class Celery(Entrywise):
             deadline_ms=taken_ms + self.visibility_ms if is_held and taken_ms is not None else None,
             reserved_ms=taken_ms if is_held else None,
             priority=int(row["step"]) if row["step"] else read.priority,
-            ttr_ms=round(hard * 1000) if _is_number(hard) else None,
-            attempts=(retries if _is_count(retries) else 0) + (place.state is State.RESERVED),
+            ttr_ms=round(hard * 1000) if messages.is_number(hard) else None,
+            attempts=(retries if messages.is_count(retries) else 0) + (place.state is State.RESERVED),
             problem=safe("; ".join(_problems(read, row, now_ms if waits else None))),
             call=read.call,
             facts=tuple(_facts(place, read, row, self.visibility_ms)),
@@ -854,7 +872,7 @@ class Celery(Entrywise):
     def row_values(self, queue: str, job: Job) -> Mapping[str, object]:
         """The priority of the list where a job was seen; the id as its worker knows it."""
         step = {"step": str(job.priority)} if job.place == "queue" else {}
-        return {"id": _read(job.member, b"", bool(job.token)).id or job.id, **step}
+        return {"id": messages.read(job.member, b"", bool(job.token)).id or job.id, **step}
 
     def act_asks(
         self, name: str, queue: str, jobs: Sequence[Job], form: Mapping[str, object]
@@ -914,16 +932,16 @@ class Celery(Entrywise):
         tag = json.dumps(str(uuid5(NAMESPACE_OID, f"{to_text(job.id)} {job.since_ms}"))).encode()
         again = {"eta": b"null", "expires": b"null", "retries": b"0", "redelivered": None}
         if seen := self._messages.get(job.id):
-            message = message_of(seen)
+            message = messages.message_of(seen)
             try:
                 info = spliced(fields(fields(message)["properties"])["delivery_info"], {"redelivered": None})
-                message = with_fields(message, "headers", again)
-                return with_fields(message, "properties", {"delivery_tag": tag, "delivery_info": info})
+                message = messages.with_fields(message, "headers", again)
+                return messages.with_fields(message, "properties", {"delivery_tag": tag, "delivery_info": info})
             except (KeyError, ValueError):
                 pass  # of the first task protocol
-        if call := self._calls.get(job.id) or _call_of_reprs(*self._reprs.get(job.id, ("", "", ""))):
+        if call := self._calls.get(job.id) or messages.call_of_reprs(*self._reprs.get(job.id, ("", "", ""))):
             made = self._made(job.queue, {"body": call, "id": job.id})["body"]
-            return with_fields(made, "properties", {"delivery_tag": tag})
+            return messages.with_fields(made, "properties", {"delivery_tag": tag})
         raise UsageError(
             "celery: its arguments are not known. What tells them: its message, seen here in a list or in unacked; a "
             "result with result_extended; workers with -E, where they are short and plain. Put the task anew."
@@ -938,10 +956,11 @@ class Celery(Entrywise):
             return self._anew(job)
         is_timed = name == "reschedule" and ("priority" not in form or bool({"delay_ms", "due_ms"} & form.keys()))
         eta = {"eta": self._eta(form)} if is_timed else {}
-        order = {"priority": b"%d" % _priority(form.get("priority"))} if "priority" in form or not is_timed else {}
+        is_ordered = "priority" in form or not is_timed
+        order = {"priority": b"%d" % messages.priority_of(form.get("priority"))} if is_ordered else {}
         try:
-            member = with_fields(job.member, "properties", order) if order else job.member
-            return with_fields(member, "headers", eta) if eta else member
+            member = messages.with_fields(job.member, "properties", order) if order else job.member
+            return messages.with_fields(member, "headers", eta) if eta else member
         except ValueError:
             return b""
 
@@ -955,7 +974,7 @@ class Celery(Entrywise):
                 "again what nobody acked in its visibility_timeout. Where that is longer, say "
                 "--layout celery:visibility=SECONDS."
             )
-        return json.dumps(written(at_ms)).encode() if at_ms > now_ms else b"null"
+        return json.dumps(messages.written(at_ms)).encode() if at_ms > now_ms else b"null"
 
     def encoded(self, body: bytes) -> bytes:
         """A message as it stands in a queue, from what a person wrote. Raises UsageError."""
@@ -981,27 +1000,27 @@ class Celery(Entrywise):
     def _made(self, queue: str, row: Mapping[str, object]) -> dict[str, Any]:
         """The columns of `enqueue` for a task that is written in JSON."""
         body = to_bytes(row["body"])  # type: ignore[arg-type]
-        told = _written_task(body)
+        told = messages.written_task(body)
         id = to_text(to_bytes(row["id"])) if "id" in row else None  # type: ignore[arg-type]
-        if id is not None and not _ID.fullmatch(id):
+        if id is not None and not messages.ID.fullmatch(id):
             raise UsageError("celery: an id is of 1 to 200 letters, digits and _.:-; leave it out, and one is made.")
         is_timed = bool({"delay_ms", "due_ms"} & row.keys())
         if "headers" in told:
             changes = {"eta": self._eta(row)} if is_timed else {}
-            message = _copied(body, queue, id, changes, row.get("priority"))
+            message = messages.copied(body, queue, id, changes, row.get("priority"))
         else:
-            due_ms = {"due_ms": instant_ms(told["eta"])} if told.get("eta") else {}
+            due_ms = {"due_ms": messages.instant_ms(told["eta"])} if told.get("eta") else {}
             due_ms |= {"delay_ms": round(told["countdown"] * 1000)} if "countdown" in told else {}
             expires = told.get("expires")
-            if _is_number(expires):
-                expires = written(self.now_ms() + round(expires * 1000))
-            options = _Options(
+            if messages.is_number(expires):
+                expires = messages.written(self.now_ms() + round(expires * 1000))
+            options = messages.Options(
                 id or told.get("id") or str(uuid4()),
                 self._eta(row if is_timed else due_ms),
                 json.dumps(expires).encode(),
-                _priority(row.get("priority", told.get("priority", 0))),
+                messages.priority_of(row.get("priority", told.get("priority", 0))),
             )
-            message = _message(body, told, queue, options)
+            message = messages.made(body, told, queue, options)
         return {"id": json.loads(fields(fields(message)["headers"])["id"]), "body": message}
 
 
@@ -1009,13 +1028,6 @@ LAYOUT = Celery
 
 _MOST_BINDINGS = 10_000
 _NOTHING = dict.fromkeys(("eta", "unacked", "late", "expired"), 0) | {"due_ms": -1, "deadline_ms": -1}
-_FITTING = {
-    "prefix": (_PREFIX, "without blanks and none of *?[]\\"),
-    "sep": (re.compile(r"(?:\\x[0-9a-fA-F]{2}|[^\\\s])+"), r"characters, or such as \x06\x16"),
-    "steps": (_STEPS, "priorities such as 0/3/6/9"),
-    "visibility": (re.compile(r"\d{1,9}"), "a whole number of seconds"),
-    "unacked": (_UNACKED, "the name of a hash"),
-}
 
 
 # -- what was heard ----------------------------------------------------------------------------------------------------
@@ -1027,7 +1039,6 @@ MOST_TRIED = 10  # failed runs that are remembered of a job
 GUESSED = Fact("queue", "guessed: its task was seen in no other one")
 MOST_RUNNING = 1000  # that are looked through for who runs them
 SILENT_MS = 10_000  # a worker that does not beat for so long is silent: it beats every 2 s (celery/worker/heartbeat.py)
-_EVENTS = re.compile(rb"/(\d+)\.celeryev/[\w.]+")
 
 
 MOST_LEFT = 1000  # workers that took their leave
@@ -1114,6 +1125,8 @@ _TAKEN: Mapping[str, Callable[[Celery, Mapping[str, Any], int], None]] = {
     "worker-heartbeat": Celery._hear_worker,
     "worker-offline": Celery._hear_worker,
 }
+_SEES: Mapping[str, Callable[[Celery, Page], None]] = {"queue": Celery._see_next, "unacked": Celery._see_held}
+"""What a page of a place tells of what goes wrong there."""
 _ENDS = ("succeeded", "failed", "revoked")
 _PLACE_OF = {"SUCCESS": "succeeded", "FAILURE": "failed", "REVOKED": "revoked", "STARTED": "running"}
 
@@ -1129,10 +1142,16 @@ def _workers(jobs: Sequence[Job]) -> str:
     return names[0] if len(names) == 1 else f"{numbered(len(names), 'worker')}, {names[0]} among them"
 
 
+def _is_of(channel: bytes, exchange: bytes) -> bool:
+    """Whether that is the channel of an exchange, or of a routing key of it: with `fanout_patterns` it has one."""
+    return channel == exchange or channel.startswith(exchange + b"/")
+
+
 def _events(message: bytes) -> Iterator[Mapping[str, Any]]:
     """The events in a message of Kombu: one, or a list of them."""
     told = _object(message)
-    body, _trouble = _body(told, _dict(told.get("headers")), _dict(told.get("properties")))
+    headers, properties = (messages.as_dict(told.get(part)) for part in ("headers", "properties"))
+    body, _trouble = messages.body_of(told, headers, properties)
     if told.get("content-type") != "application/json":
         body = pickles.plain(body)
     for event in body if isinstance(body, list) else [body]:
@@ -1161,7 +1180,7 @@ def _text(told: Mapping[str, Any], name: str) -> str:
 
 
 def _count(value: object) -> int | None:
-    return value if _is_count(value) else None
+    return value if messages.is_count(value) else None
 
 
 T = TypeVar("T", bytes, tuple[str, str, str])
@@ -1174,250 +1193,18 @@ def _remember(store: Recent[bytes, T], id: bytes, told: T) -> None:
     store.keep(id, told)
 
 
-def _call_of_reprs(task: str, given: str, named: str) -> bytes:
-    """A task as a person writes one; empty where its name or its arguments were not told."""
-    args, kwargs = _of_repr(given), _of_repr(named)
-    if not task or not isinstance(args, list | tuple) or not isinstance(kwargs, dict):
-        return b""
-    return json.dumps({"task": task, "args": args, "kwargs": kwargs}).encode()
-
-
-def _of_repr(told: str) -> object:
-    """The arguments that `argsrepr` or `kwargsrepr` says; None where it was cut, hides something, or is no plain JSON.
-
-    What was cut has `...` (celery/utils/saferepr.py 5.7); what a program hides it writes as `<secret>` or `****`.
-    """
-    if any(mark in told for mark in ("...", "**", "<")):
-        return None
-    try:
-        found = ast.literal_eval(told)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return None
-    inner = found if isinstance(found, tuple) else (found,)
-    return found if repr(found) == told and all(map(_is_plain, inner)) else None
-
-
-def _is_plain(value: object) -> bool:
-    """Whether JSON keeps this value as it is."""
-    if isinstance(value, list):
-        return all(map(_is_plain, value))
-    if isinstance(value, dict):
-        return all(isinstance(name, str) and _is_plain(each) for name, each in value.items())
-    return value is None or isinstance(value, str | int) or (isinstance(value, float) and isfinite(value))
-
-
-def _call_of_result(message: bytes) -> bytes:
-    """A task as a person writes one, its arguments byte for byte, of a whole result with `result_extended`."""
-    try:
-        own = fields(message)
-        kinds = (("name", str), ("args", list), ("kwargs", dict))
-        if not all(isinstance(json.loads(own[name]), kind) for name, kind in kinds):
-            return b""
-    except (KeyError, ValueError, RecursionError):
-        return b""
-    return b'{"task": %s, "args": %s, "kwargs": %s}' % (own["name"], own["args"], own["kwargs"])
-
-
 def _error(told: Mapping[str, Any]) -> str:
     """The error in a result: its traceback, or `ValueError: boom`; empty where it tells of none."""
     if told.get("status") not in ("FAILURE", "REVOKED", "RETRY"):
         return ""
-    result = _dict(told.get("result"))
+    result = messages.as_dict(told.get("result"))
     message = result.get("exc_message")
     words = ", ".join(str(each) for each in message) if isinstance(message, list) else str(message or "")
     said = ": ".join(filter(None, (str(result.get("exc_type") or ""), words)))
     return _text(told, "traceback").strip() or said
 
 
-# -- what the bytes hold -----------------------------------------------------------------------------------------------
-
-
-class Message(NamedTuple):
-    """A message as its JSON tells: its headers and properties, what it calls; `problem` where it cannot be read.
-
-    `embed` is what runs after it: callbacks, errbacks, chain, chord.
-    """
-
-    headers: Mapping[str, Any] = {}
-    properties: Mapping[str, Any] = {}
-    id: bytes = b""
-    task: str = ""
-    call: str = ""
-    embed: Mapping[str, Any] = {}
-    eta_ms: int | None = None
-    priority: int = 0
-    content: str = ""  # how the body is written: `application/json`
-    is_redelivered: bool = False
-    problem: str = ""
-
-
-def message_of(entry: bytes) -> bytes:
-    """The message in an entry of `unacked`, byte for byte; the entry itself, where it is none."""
-    text = entry.decode("latin-1")  # a character is a byte
-    try:
-        _message, end = json.JSONDecoder().raw_decode(text, 1)
-    except (ValueError, RecursionError):
-        return entry
-    return entry[1:end] if text[:1] == "[" else entry
-
-
-@lru_cache(maxsize=2000)
-def _read(head: bytes, tail: bytes, is_held: bool) -> Message:
-    """A message from its bytes, or from the end of them; pages ask for the same jobs at every tick."""
-    told: object
-    if tail or len(head) > _READ_BYTES:
-        told = _ending(tail or head[-6144:])
-        if not told:
-            return Message(problem="it is too long to be read here")
-    else:
-        try:
-            told = json.loads(head)
-        except (ValueError, RecursionError):
-            return Message(problem="its bytes are no JSON: the worker that takes it ends")
-        if is_held:
-            told = told[0] if isinstance(told, list) and told else None
-    if not isinstance(told, dict):
-        return Message(problem="its JSON is no message of Kombu: the worker that takes it stops")
-    headers, properties = _dict(told.get("headers")), _dict(told.get("properties"))
-    content = told.get("content-type")
-    problem = ""
-    if not isinstance(told.get("properties"), dict):
-        problem = "it has no properties: the worker that takes it starts its consumer anew, and has lost it"
-    body, trouble = (None, "") if tail else _body(told, headers, properties)
-    if isinstance(body, pickles.Pairs):
-        body = {key: value for key, value in body.pairs if isinstance(key, str)}
-    embed: object = {}
-    args: object = None
-    kwargs: object = None
-    if isinstance(body, dict) and "task" not in headers:  # task protocol 1
-        headers = {**headers, **{name: body[name] for name in _FIRST_PROTOCOL if name in body}}
-        args, kwargs = body.get("args"), body.get("kwargs")
-        embed = {name: body.get(name) for name in ("callbacks", "errbacks", "chord")}
-    elif isinstance(body, list | tuple) and len(body) == 3:
-        args, kwargs, embed = body
-    elif body is not None and not trouble:
-        trouble = "its body is no call of Celery"
-    task, id = headers.get("task"), headers.get("id")
-    if not isinstance(task, str) or not task:
-        problem = problem or "it names no task: a worker throws it away"
-        task = ""
-    call = _call(task, headers, args, kwargs)
-    priority = properties.get("priority")
-    return Message(
-        headers,
-        properties,
-        to_bytes(id) if isinstance(id, str) and id.isascii() else b"",
-        task,
-        call,
-        _plain_dict(embed),
-        instant_ms(headers.get("eta")),
-        priority if _is_count(priority) else 0,
-        content if isinstance(content, str) else "",
-        bool(headers.get("redelivered") or _dict(properties.get("delivery_info")).get("redelivered")),
-        problem or trouble,
-    )
-
-
-_FIRST_PROTOCOL = ("task", "id", "eta", "expires", "retries", "timelimit")
-
-
-def _ending(tail: bytes) -> dict[str, Any]:
-    """Headers and properties out of the end of a long message: Kombu writes them behind the body."""
-    text = tail.decode("utf-8", "replace")
-    at = text.find('"content-encoding":')
-    at = text.find('"headers":') if at < 0 else at
-    try:
-        found, _end = json.JSONDecoder().raw_decode("{" + text[at:]) if at >= 0 else ({}, 0)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _body(told: Mapping[str, Any], headers: Mapping[str, Any], properties: Mapping[str, Any]) -> tuple[object, str]:
-    """(What the body of a message holds, nothing of it loaded; what is wrong with it in words)."""
-    body = told.get("body")
-    if isinstance(body, dict | list):
-        return body, ""
-    if not isinstance(body, str):
-        return None, "it has no body"
-    raw = body.encode("utf-8", "surrogatepass")
-    if properties.get("body_encoding") == "base64":
-        try:
-            raw = base64.b64decode(raw)
-        except (binascii.Error, ValueError):
-            return None, "its body is no base64"
-    if headers.get("compression"):
-        raw = inflated(raw, pickles.MOST_BYTES)
-        if not raw:
-            return None, f"its body is compressed with {headers['compression']!s:.40}, which is not read here"
-        if len(raw) > pickles.MOST_BYTES:
-            return None, f"its body inflates to more than {pickles.MOST_BYTES // 1024} kB, which is not read"
-    if raw[:1] == b"\x80":
-        try:
-            return pickles.read(raw), ""
-        except ValueError as error:
-            return None, f"{error}: it is shown as bytes"
-    if told.get("content-type") not in ("application/json", None):
-        return None, ""
-    try:
-        return json.loads(raw), ""
-    except (ValueError, RecursionError):
-        return None, "its body is no JSON"
-
-
-def _call(task: str, headers: Mapping[str, Any], args: object, kwargs: object) -> str:
-    """A call as one would type it; of a body that cannot be read, by what its producer wrote of the arguments."""
-    if not task:
-        return ""
-    if args is not None:
-        return pickles.call_text(task, args, kwargs, _LONGEST_CALL)
-    given, named = (headers.get(name) for name in ("argsrepr", "kwargsrepr"))
-    return repr_call(task, given, named)
-
-
-def repr_call(task: str, args: object, kwargs: object) -> str:
-    """A call from what `argsrepr` and `kwargsrepr` say: `tasks.add(1, 2, retry=True)`; `**{…` where that is cut off."""
-    inner = args.strip()[1:-1].rstrip(",") if isinstance(args, str) and len(args) > 1 else ""
-    named = _named_arguments(kwargs) if isinstance(kwargs, str) and kwargs not in ("", "{}") else ""
-    text = f"{task}({', '.join(filter(None, (inner, named)))})".encode("utf-8", "replace").decode()
-    return text if len(text) <= _LONGEST_CALL else f"{text[:_LONGEST_CALL]}…"
-
-
-def _named_arguments(told: str) -> str:
-    try:
-        found = ast.literal_eval(told) if len(told) <= _LONGEST_CALL else None
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        found = None
-    is_plain = isinstance(found, dict) and all(isinstance(name, str) for name in found)
-    return ", ".join(f"{name}={value!r}" for name, value in found.items()) if is_plain and found else f"**{told}"
-
-
-def _plain_dict(value: object) -> Mapping[str, Any]:
-    found = pickles.plain(value)
-    return found if isinstance(found, dict) else {}
-
-
-def _dict(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _is_number(value: object) -> TypeGuard[int | float]:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e12
-
-
-def _is_count(value: object) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1_000_000_000
-
-
-def instant_ms(value: object) -> int | None:
-    """A time as Celery writes it, `2026-11-22T21:44:12.311195+00:00`, or seconds; None for neither."""
-    if _is_number(value):
-        return round(value * 1000)
-    try:
-        at = datetime.fromisoformat(value if isinstance(value, str) else "")
-    except ValueError:
-        return None
-    return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+# -- what is shown of a job --------------------------------------------------------------------------------------------
 
 
 def _score_ms(score: str) -> int | None:
@@ -1428,20 +1215,20 @@ def _score_ms(score: str) -> int | None:
     return round(at * 1000) if 0 <= at < 1e11 else None
 
 
-def _problems(read: Message, row: Mapping[str, Any], now_ms: int | None) -> Iterator[str]:
+def _problems(read: messages.Message, row: Mapping[str, Any], now_ms: int | None) -> Iterator[str]:
     """What is wrong with a job, in words; `now_ms` is for one that waits."""
     if read.problem:
         yield read.problem
     if read.headers.get("eta") is not None and read.eta_ms is None:
         yield f"its eta is no time: {read.headers['eta']!r:.60}"
-    expires_ms = instant_ms(read.headers.get("expires"))
+    expires_ms = messages.instant_ms(read.headers.get("expires"))
     if now_ms is not None and expires_ms is not None and expires_ms <= now_ms:
         yield f"expired, and dropped by the worker that takes it: {read.call or 'no task'}"
     if row["tag"] and _score_ms(row["score"]) is None:
         yield f"its score {row['score'][:40]} is no time in seconds"
 
 
-def _facts(place: Place, read: Message, row: Mapping[str, Any], visibility_ms: int) -> Iterator[Fact]:
+def _facts(place: Place, read: messages.Message, row: Mapping[str, Any], visibility_ms: int) -> Iterator[Fact]:
     """What Celery knows of a job and other systems do not, in the order in which a person asks for it."""
     headers, properties = read.headers, read.properties
     if row.get("result"):
@@ -1451,13 +1238,13 @@ def _facts(place: Place, read: Message, row: Mapping[str, Any], visibility_ms: i
     taken_ms = _score_ms(row["score"])
     if place.name == "eta" and taken_ms is not None and (read.eta_ms or 0) > taken_ms + visibility_ms:
         yield Fact("given out again", taken_ms + visibility_ms, "instant")
-    if (expires_ms := instant_ms(headers.get("expires"))) is not None:
+    if (expires_ms := messages.instant_ms(headers.get("expires"))) is not None:
         yield Fact("expires", expires_ms, "instant")
     limits = headers.get("timelimit")
     for label, limit in zip(
         ("time limit", "soft time limit"), limits if isinstance(limits, list) else (), strict=False
     ):
-        if _is_number(limit):
+        if messages.is_number(limit):
             yield Fact(label, round(limit * 1000), "duration")
     id = to_text(read.id)
     for name, label in (("root_id", "root"), ("parent_id", "parent")):
@@ -1471,13 +1258,13 @@ def _facts(place: Place, read: Message, row: Mapping[str, Any], visibility_ms: i
             yield Fact(label, _signatures(value) or json.dumps(value), "text")
     if headers.get("ignore_result") is True:
         yield Fact("result is", "ignored")
-    if _dict(headers.get("stamps")):
+    if messages.as_dict(headers.get("stamps")):
         yield Fact("stamps", json.dumps(headers["stamps"]), "json")
     if read.content not in ("", "application/json"):
         yield Fact("body", read.content)
     if isinstance(how := headers.get("compression"), str):
         yield Fact("compression", how)
-    delivered = _dict(properties.get("delivery_info"))
+    delivered = messages.as_dict(properties.get("delivery_info"))
     if read.is_redelivered:
         yield Fact("redelivered", "yes: a worker had it before")
     if delivered.get("exchange"):
@@ -1502,7 +1289,7 @@ def _signatures(value: object) -> str:
 def result_facts(told: Mapping[str, Any], has_error: bool = False) -> Iterator[Fact]:
     """What a result backend keeps of a job; without its traceback, where it `has_error` already."""
     yield Fact("status", _text(told, "status"))
-    if (done_ms := instant_ms(told.get("date_done"))) is not None:
+    if (done_ms := messages.instant_ms(told.get("date_done"))) is not None:
         yield Fact("ended", done_ms, "instant")
     if told.get("result") is not None and not (has_error and told.get("status") == "FAILURE"):
         yield Fact("result", json.dumps(told["result"], ensure_ascii=False), "json")
@@ -1520,183 +1307,7 @@ def result_facts(told: Mapping[str, Any], has_error: bool = False) -> Iterator[F
 MOST_CHILDREN = 20
 
 
-# -- new and rewritten messages ----------------------------------------------------------------------------------------
-
-_HOW = 'a task is written as {"task": "tasks.add", "args": [1, 2], "kwargs": {}}'
-_ID = re.compile(r"[\w.:-]{1,200}", re.ASCII)
-MOST_EXPIRES_S = 10_000_000_000  # some 317 years: of an instant after the year 9999 Python knows nothing
-_LONGEST_REPR = 1024  # characters of `argsrepr` (celery/app/amqp.py 5.7)
-_EMBEDDED = b'{"callbacks": null, "errbacks": null, "chain": null, "chord": null}'
-
-
-class _Options(NamedTuple):
-    """What a new message says beside its call; `eta` and `expires` are JSON."""
-
-    id: str
-    eta: bytes
-    expires: bytes
-    priority: int
-
-
 def _database_of(client: Any) -> int:
     """The number of the database that a client looks at; 0 in a Cluster."""
     given = getattr(getattr(client, "connection_pool", None), "connection_kwargs", {})
     return int(given.get("db") or 0)
-
-
-def written(at_ms: int) -> str:
-    """An instant as Celery writes it: `2026-11-22T21:44:12.311000+00:00`."""
-    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="microseconds")
-
-
-def with_fields(message: bytes, part: str, changes: Mapping[str, bytes | None]) -> bytes:
-    """A message with these fields in its `headers` or `properties`; every other byte stays.
-
-    Raises ValueError for what is no message, and for headers of Celery's first task protocol, which stand in its body.
-    """
-    own = fields(message)
-    known = {"headers": "task", "properties": "delivery_info"}[part]
-    if not {"body", "headers", "properties"} <= own.keys() or known not in fields(own[part]):
-        raise ValueError("it is no message of Celery")
-    return spliced(message, {part: spliced(own[part], changes)})
-
-
-def _priority(value: object) -> int:
-    """A priority of Kombu. Raises UsageError."""
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 9:
-        raise UsageError(f"celery: a priority is 0 to 9, and 0 is the highest, not {value!r:.40}.")
-    return value
-
-
-def _copied(message: bytes, queue: str, id: str | None, changes: Mapping[str, bytes | None], priority: object) -> bytes:
-    """A whole message that is put into a queue: under another tag and another id, or results of two would be one."""
-    told = json.loads(message)
-    own = json.dumps(id or str(uuid4())).encode()
-    if isinstance(told["body"], list):  # as `editable` gives it
-        call = base64.b64encode(fields(message)["body"]).decode()
-        message = spliced(message, {"body": json.dumps(call).encode()})
-        args, kwargs, _embed = told["body"]
-        reprs = {"argsrepr": repr(tuple(args)), "kwargsrepr": repr(kwargs)}
-        changes = {**changes, **{name: json.dumps(_shortened(text)).encode() for name, text in reprs.items()}}
-    properties = {
-        "correlation_id": own,
-        "delivery_info": json.dumps({"exchange": "", "routing_key": queue}).encode(),
-        "delivery_tag": json.dumps(str(uuid4())).encode(),
-        **({"priority": b"%d" % _priority(priority)} if priority is not None else {}),
-    }
-    headers = {"id": own, "redelivered": None, **changes}
-    if told["headers"].get("root_id") == told["headers"]["id"]:
-        headers["root_id"] = own
-    return with_fields(with_fields(message, "headers", headers), "properties", properties)
-
-
-def _message(body: bytes, told: Mapping[str, Any], queue: str, options: _Options) -> bytes:
-    """A message of task protocol 2 (celery/app/amqp.py 5.7, `as_task_v2`); the arguments stay as they were written."""
-    given = fields(body)
-    args, kwargs = given.get("args", b"[]"), given.get("kwargs", b"{}")
-    headers = {
-        "lang": "py",
-        "task": told["task"],
-        "id": options.id,
-        "shadow": None,
-        "eta": json.loads(options.eta),
-        "expires": json.loads(options.expires),
-        "group": None,
-        "group_index": None,
-        "retries": told.get("retries", 0),
-        "timelimit": told.get("timelimit", [None, None]),
-        "root_id": options.id,
-        "parent_id": None,
-        "argsrepr": _shortened(repr(tuple(told.get("args", ())))),
-        "kwargsrepr": _shortened(repr(told.get("kwargs", {}))),
-        "origin": "rqtui",
-        "ignore_result": told.get("ignore_result", False),
-        "replaced_task_nesting": 0,
-        "stamped_headers": None,
-        "stamps": {},
-    }
-    properties = {
-        "correlation_id": options.id,
-        "reply_to": "",
-        "delivery_mode": 2,
-        "delivery_info": {"exchange": "", "routing_key": queue},
-        "priority": options.priority,
-        "body_encoding": "base64",
-        "delivery_tag": str(uuid4()),
-    }
-    message = {
-        "body": base64.b64encode(b"[" + args + b", " + kwargs + b", " + _EMBEDDED + b"]").decode(),
-        "content-encoding": "utf-8",
-        "content-type": "application/json",
-        "headers": headers,
-        "properties": properties,
-    }
-    return json.dumps(message).encode()
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= _LONGEST_REPR else f"{text[: _LONGEST_REPR - 3]}..."
-
-
-def _written_task(body: bytes) -> dict[str, Any]:
-    """A task in JSON, or a whole message, with its fields checked. Raises UsageError.
-
-    The body of a message is as it stands in a queue, or the arguments that it holds.
-    """
-    try:
-        fields(body)
-        body.decode()
-        told = json.loads(body)
-    except (ValueError, RecursionError):
-        raise UsageError(f"celery: this body is no JSON object; {_HOW}.") from None
-    if "headers" in told or "properties" in told:
-        try:
-            with_fields(body, "headers", {})
-            whole = isinstance(told["headers"].get("id"), str) and _is_call(told["body"], told)
-        except (ValueError, AttributeError):
-            whole = False
-        if not whole or not isinstance(told["properties"].get("delivery_info"), dict):
-            raise UsageError(
-                "celery: this body is no whole message: it has body, headers with task and id, and properties with "
-                f"delivery_info, or a worker loses it. Otherwise {_HOW}."
-            )
-        return dict(told)
-    if "task" not in told:
-        raise UsageError(f'celery: this body has no "task"; {_HOW}.')
-    if stray := sorted(told.keys() - _TASK_FIELDS.keys()):
-        raise UsageError(f"celery: a task has no field {stray[0]!r:.60}; its fields: {', '.join(_TASK_FIELDS)}.")
-    for name, (is_right, what) in _TASK_FIELDS.items():
-        if name in told and not is_right(told[name]):
-            raise UsageError(f'celery: "{name}" is {what}, not {told[name]!r:.60}; {_HOW}.')
-    return dict(told)
-
-
-def _is_call(body: object, told: Mapping[str, Any]) -> bool:
-    """Whether that is an encoded body, or what one of JSON holds: `[args, kwargs, embed]`."""
-    if not isinstance(body, list):
-        return isinstance(body, str)
-    kinds = [type(each) for each in body]
-    is_plain = (told.get("content-type"), told["properties"].get("body_encoding")) == ("application/json", "base64")
-    return is_plain and kinds[:2] == [list, dict] and len(kinds) == 3
-
-
-def _is_timelimit(value: object) -> bool:
-    return isinstance(value, list) and len(value) == 2 and all(each is None or _is_number(each) for each in value)
-
-
-_TASK_FIELDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
-    "task": (lambda value: isinstance(value, str) and bool(value), "the name of a task"),
-    "args": (lambda value: isinstance(value, list), "a list"),
-    "kwargs": (lambda value: isinstance(value, dict), "an object"),
-    "id": (lambda value: isinstance(value, str) and bool(_ID.fullmatch(value)), "1 to 200 letters, digits and _.:-"),
-    "eta": (lambda value: isinstance(value, str) and instant_ms(value) is not None, "a time, as 2026-11-22T21:44:12Z"),
-    "countdown": (_is_number, "seconds from now on"),
-    "expires": (
-        lambda value: value < MOST_EXPIRES_S if _is_number(value) else instant_ms(value) is not None,
-        "a time, or seconds from now on, fewer than ten thousand million",
-    ),
-    "priority": (lambda value: _is_count(value) and value <= 9, "0 to 9, and 0 is the highest"),
-    "retries": (_is_count, "how often it was tried again"),
-    "timelimit": (_is_timelimit, "two limits in seconds or null: the hard one and the soft one"),
-    "ignore_result": (lambda value: isinstance(value, bool), "true or false"),
-}

@@ -1,0 +1,1 @@
+"""Celery on Redis: the layout, and its messages as bytes."""
