@@ -463,9 +463,9 @@ class Focus(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Everything a screen draws from, taken in one round trip.
+    """Everything a screen draws from, taken in one round trip, or two.
 
-    `cost` is that of this round trip, `spent` all that the program asked of Redis in the interval before; None: nobody
+    `cost` is that of taking it, `spent` all that the program asked of Redis in the interval before; None: nobody
     counted. `answers` are what the focus's `asks` gave, by the same names and in the same order; of one that failed,
     the error.
     """

@@ -1,7 +1,8 @@
 """Engine: one connection and some layouts; snapshots, acts and findings, for the screen and the command line alike.
 
 It names no layout and knows no thread: `engine/ticker.py` runs it on a thread of its own for the screen, the command
-line calls it directly. A snapshot is one pipeline, whatever the number of queues or jobs. What takes long (discovery,
+line calls it directly. A snapshot is one pipeline, whatever the number of queues or jobs, and a second one for queues
+that are told not to be at rest any more, or that fail with others. What takes long (discovery,
 filter scans, acts on many jobs) is a generator that makes one round trip per step, so that whoever runs it can look up
 in between.
 """
@@ -127,7 +128,7 @@ class Engine(Discovery):
         return ref in self._rates
 
     def snapshot(self, focus: Focus = EVERYTHING) -> Snapshot:
-        """Counts of the focused queues, pages and job in one round trip; raises ServerError when there is no answer."""
+        """Counts of the focused queues, pages and job in a round trip, or two; raises ServerError without an answer."""
         refs = self.refs if focus.queues is None else [*focus.queues]
         if self._listening is not None:
             self._listening.look(self.layouts[name] for name in dict.fromkeys(ref.layout for ref in refs))
