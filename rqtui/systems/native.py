@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from math import isfinite
@@ -83,7 +83,7 @@ class Native(Layout):
         trace in a stamp.
         """
         self._tallies += 1
-        return _Together(queues, [self.keys(queue) for queue in queues], self._tallies).ask()
+        return _Together(queues, map(self.keys, queues), self._tallies).ask()
 
     def page_ask(self, queue: str, place: str, offset: int, limit: int, body_bytes: int) -> Ask[Page]:
         """A page in the place's own order; offset -1 is the last page."""
@@ -198,14 +198,16 @@ class _Counted:
 class _Together:
     """Many queues that are counted again and again."""
 
-    def __init__(self, queues: Sequence[str], every: Sequence[Mapping[str, str]], turn: int) -> None:
-        self._queues, self._every = queues, every
-        self._script = scripts.load("shared")["tally"]
+    def __init__(self, queues: Sequence[str], every: Iterable[Mapping[str, str]], turn: int) -> None:
+        self._queues = queues
+        script = scripts.load("shared")["tally"]
+        self._names = [key.name for key in script.keys_each]
+        each = [[named[name] for name in self._names] for named in every]
+        self._whole = script.call({}, {}, each_keys=each)
         self._before = [_Counted() for _queue in queues]
         self._packed: dict[int, bytes] = {}  # questions, each packed once
         self._turns = itertools.count(turn)  # not those of all asks in the same tick
         self._at_rest: list[int] = []  # which of the queues are asked whether they still are; the others are told whole
-        self._whole = self._tally(range(len(queues)))
         self._calls = [self._whole]
 
     def ask(self) -> Ask[list[Queue] | Ask[list[Queue]]]:
@@ -255,20 +257,23 @@ class _Together:
         return [_counted(queue, now_ms, last) for queue, last in zip(self._queues, self._before, strict=True)]
 
     def _tally(self, numbers: Sequence[int]) -> Call:
-        names = [key.name for key in self._script.keys_each]
-        each = [[self._every[number][name] for name in names] for number in numbers]
-        return self._script.call({}, {}, each_keys=each)
+        return replace(self._whole, keys=[key for number in numbers for key in self._keys(number)])
+
+    def _keys(self, number: int) -> Sequence[bytes | str]:
+        """The keys of one of the queues, in the order of the script's header."""
+        width = len(self._names)
+        return self._whole.keys[number * width : (number + 1) * width]
 
     def _question(self, number: int) -> bytes:
         """Whether anything stands beside the ready jobs, and what the stamp of a row has."""
         found = self._packed.get(number)
         if found is None:
-            keys = {name: to_bytes(key) for name, key in self._every[number].items()}
+            named = dict(zip(self._names, map(to_bytes, self._keys(number)), strict=True))
             words = (
-                (b"EXISTS", *(keys[name] for name in ("scheduled", "reserved", "done", "dead", "workers"))),
-                (b"ZCARD", keys["ready"]),
-                (b"ZRANGE", keys["ready"], b"0", b"0"),
-                (b"HMGET", keys["meta"], b"token", b"paused", b"enqueued"),
+                (b"EXISTS", *(named[name] for name in ("scheduled", "reserved", "done", "dead", "workers"))),
+                (b"ZCARD", named["ready"]),
+                (b"ZRANGE", named["ready"], b"0", b"0"),
+                (b"HMGET", named["meta"], b"token", b"paused", b"enqueued"),
             )
             found = self._packed[number] = b"".join(map(packed, words))
         return found
