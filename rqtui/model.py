@@ -8,8 +8,9 @@ end in `_ms`; ages and durations are milliseconds too and say so in their commen
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -288,7 +289,7 @@ class Queue:
 
     def count_in(self, state: State) -> int:
         """The number of jobs in all places of a state."""
-        return sum(count.count for count in self.counts if count.state is state)
+        return sum([count.count for count in self.counts if count.state is state])
 
     def is_exact(self, state: State) -> bool:
         """Whether all places of a state were counted, and not estimated from a sample."""
@@ -296,7 +297,16 @@ class Queue:
 
     def count_failed(self) -> int:
         """The number of the dead jobs that failed: all but those that somebody canceled."""
-        return sum(count.count for count in self.counts if count.state is State.DEAD and count.failures)
+        return sum([count.count for count in self.counts if count.state is State.DEAD and count.failures])
+
+
+_NAMES = tuple(each.name for each in fields(Queue))
+_values = attrgetter(*_NAMES)
+
+
+def changed(queue: Queue, **changes: Any) -> Queue:
+    """The same but for these fields, as `dataclasses.replace` does in twice the time: of a thousand queues all are."""
+    return Queue(**{**dict(zip(_NAMES, _values(queue), strict=True)), **changes})
 
 
 @dataclass(frozen=True, slots=True)
@@ -453,9 +463,9 @@ class Focus(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Everything a screen draws from, taken in one round trip.
+    """Everything a screen draws from, taken in one round trip, or two.
 
-    `cost` is that of this round trip, `spent` all that the program asked of Redis in the interval before; None: nobody
+    `cost` is that of taking it, `spent` all that the program asked of Redis in the interval before; None: nobody
     counted. `answers` are what the focus's `asks` gave, by the same names and in the same order; of one that failed,
     the error.
     """

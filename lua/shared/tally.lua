@@ -1,19 +1,18 @@
 -- What each of many native queues holds at one instant: `native/counts.lua` for all of them in one call.
 --
 -- -1 stands for none. `since_ms` is since when the first ready job waits. The rest is as in `native/counts.lua`. A row
--- has a `stamp` where jobs stand in `ready` alone. Who gives it back is told of that queue only when it is another one:
--- it has how many jobs wait, the first of them, and what a put, a lease and a pause change besides.
+-- has a `stamp` where jobs stand in `ready` alone: how many wait, what a put, a lease and a pause change besides, and the
+-- first of them. Who reads the same by plain commands later knows that the row still holds, but for the time.
 --
 -- KEYS     each (scheduled zset, ready zset, reserved zset, done zset, dead zset, jobs hash, attempts hash, meta hash,
 --                workers hash)  the keys of a native queue, `rqtui:{<queue>}:` and these names
 -- ARGV     now_ms?   int     a test's clock; the server's when empty
---          each (seen? bytes)  the stamp of each queue when it was last told, in the order of the keys; none at all: every queue is told
 -- returns  counted  (now_ms int)
 --                   rows (scheduled int, ready int, reserved int, done int, dead int, paused_ms int, since_ms int,
 --                   due_ms int, deadline_ms int, overdue int, expired int, workers int, live int, enqueued int,
 --                   reserved_ever int, acked int, rejected int, dead_ever int, expired_ever int, pulled int,
---                   dispatched int, unnoted int, dead_max int, stamp bytes, number int)  a row per queue, in the
---                   order of the keys; which of them it is, from 1
+--                   dispatched int, unnoted int, dead_max int, stamp bytes)  a row per queue, in the order
+--                   of the keys
 if #ARGV < 1 or #ARGV[1] > 13 or string.find(ARGV[1], '%D') then return redis.error_reply('ERR now_ms is a whole number') end
 local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -41,20 +40,13 @@ local function alive(key, registered)
   return live
 end
 -- end
-local function stamp_of(count, first, token, paused, enqueued)
-  return table.concat({count, token or '', paused or '', enqueued or '', first or ''}, ' ')
-end
 local rows = {}
-local function tell(at, number)
-  local ready, meta, seen = KEYS[at + 1], KEYS[at + 7], ARGV[number + 1]
+local function tell(at)
+  local ready, meta = KEYS[at + 1], KEYS[at + 7]
   local first = redis.call('ZRANGE', ready, '0', '0')[1]
   local count = first and redis.call('ZCARD', ready) or 0
   -- One question where nothing else stands there, as in a queue that only waits: it is half of what the script costs.
   local is_waiting = redis.call('EXISTS', KEYS[at], KEYS[at + 2], KEYS[at + 3], KEYS[at + 4], KEYS[at + 8]) == 0
-  if is_waiting and seen and seen ~= '' then
-    local m = redis.call('HMGET', meta, 'token', 'paused', 'enqueued')
-    if seen == stamp_of(count, first, m[1], m[2], m[3]) then return end
-  end
   local m = redis.call('HMGET', meta, 'paused', 'enqueued', 'reserved', 'acked', 'rejected', 'dead', 'expired',
     'pulled', 'dispatched', 'unnoted', 'dead_max', 'token')
   local scheduled, due, overdue, reserved, deadline, expired, done, dead, registered, live = 0, -1, 0, 0, -1, 0, 0, 0, 0, 0
@@ -71,8 +63,8 @@ local function tell(at, number)
     tonumber(m[2]) or 0, tonumber(m[3]) or 0,
     tonumber(m[4]) or 0, tonumber(m[5]) or 0, tonumber(m[6]) or 0, tonumber(m[7]) or 0, tonumber(m[8]) or 0,
     tonumber(m[9]) or 0, tonumber(m[10]) or 0, tonumber(m[11]) or 100000,
-    is_waiting and stamp_of(count, first, m[12], m[1], m[2]) or '', number,
+    is_waiting and table.concat({count, m[12] or '', m[1] or '', m[2] or '', first or ''}, ' ') or '',
   }
 end
-for at = 1, #KEYS, 9 do tell(at, (at + 8) / 9) end
+for at = 1, #KEYS, 9 do tell(at) end
 return {'counted', now_ms, rows}

@@ -27,10 +27,10 @@ class Meter:
         with self._lock:
             self._trips += 1
 
-    def answered(self, seconds: float) -> None:
-        """Counts a command, which was waited for so long since the one before it."""
+    def answered(self, seconds: float, commands: int = 1) -> None:
+        """Counts commands, which were waited for so long since the one before them."""
         with self._lock:
-            self._commands += 1
+            self._commands += commands
             self._seconds += seconds
 
     def total(self) -> Cost:

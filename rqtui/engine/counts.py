@@ -10,12 +10,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from rqtui.connection.cluster import Cluster
 from rqtui.errors import RqtuiError
 from rqtui.layout.layout import Answers, Ask, Layout, queue_ask
 from rqtui.model import Queue, Ref
+
+T = TypeVar("T")
+Told = list[Queue] | Ask[list[Queue]] | None
+"""What is read of many queues: what they hold, or what has to be asked besides; None where it failed."""
 
 KEPT = 40  # calls that are kept: of a thousand queues the overview counts others at each tick, and those again later
 APART_S = 30.0
@@ -29,10 +33,10 @@ class Counting:
         self._refs: tuple[Ref, ...] = ()
         self._until_s = 0.0  # when it is tried again to count all together
         self._apart: set[Ref] = set()
-        self._groups: list[tuple[Sequence[Ref], Ask[list[Queue] | None]]] = []
-        self._together: dict[tuple[Ref, ...], Ask[list[Queue] | None]] = {}
+        self._groups: list[tuple[Sequence[Ref], Ask[Told]]] = []
+        self._together: dict[tuple[Ref, ...], Ask[Told]] = {}
 
-    def asks(self, client: Any, refs: Sequence[Ref]) -> list[Ask[list[Queue] | None]]:
+    def asks(self, client: Any, refs: Sequence[Ref]) -> list[Ask[Told]]:
         """What counts these queues, for `read`; the same objects as last time if the queues are."""
         is_over = bool(self._apart) and time.monotonic() >= self._until_s
         if is_over:
@@ -44,17 +48,27 @@ class Counting:
 
     def read(
         self,
-        answers: Sequence[list[Queue] | None],
+        answers: Sequence[Told],
         ask_all: Callable[[Sequence[Ask[Any]]], list[Any]],
         is_answered: bool,
-    ) -> tuple[list[Queue], int]:
-        """The queues in the order in which they were asked for, and how many had to be asked again, by `ask_all`.
+    ) -> tuple[list[Queue], list[list[Ask[Any]]]]:
+        """The queues in the order in which they were asked for, and what had to be asked besides, trip by trip.
 
-        `is_answered` says whether the server told anything else in this tick; if not, an error of all is raised.
+        `ask_all` makes a trip. `is_answered` says whether the server told anything else in this tick; if not, an error
+        of all is raised.
         """
         found: dict[Ref, Queue] = {}
         failed: list[Ref] = []
-        for (refs, _ask), queues in zip(self._groups, answers, strict=True):
+        besides: list[tuple[Sequence[Ref], Ask[list[Queue] | None]]] = []
+        for (refs, _ask), told in zip(self._groups, answers, strict=True):
+            if told is None:
+                failed += refs
+            elif isinstance(told, Ask):
+                besides.append((refs, _or_none(told)))
+            else:
+                found.update(zip(refs, told, strict=True))
+        trips: list[list[Ask[Any]]] = [[ask for _refs, ask in besides]] if besides else []
+        for (refs, _ask), queues in zip(besides, ask_all(trips[0]) if besides else (), strict=True):
             if queues is None:
                 failed += refs
             else:
@@ -62,13 +76,14 @@ class Counting:
         if failed:
             asks = [queue_ask(self._layouts[ref.layout], ref.queue) for ref in failed]
             again = ask_all([replace(ask, may_fail=is_answered or bool(found)) for ask in asks])
+            trips.append(asks)
             found.update(zip(failed, again, strict=True))
             self._apart |= {ref for ref in failed if found[ref].error} or set(failed)
             self._until_s = time.monotonic() + APART_S
             self._groups = []
-        return [found[ref] for ref in self._refs], len(failed)
+        return [found[ref] for ref in self._refs], trips
 
-    def _grouped(self, client: Any, refs: Sequence[Ref]) -> Iterator[tuple[Sequence[Ref], Ask[list[Queue] | None]]]:
+    def _grouped(self, client: Any, refs: Sequence[Ref]) -> Iterator[tuple[Sequence[Ref], Ask[Told]]]:
         singles: list[Ref] = []
         for name in self._layouts:
             mine = [ref for ref in refs if ref.layout == name]
@@ -85,7 +100,7 @@ class Counting:
                     yield chunk, ask
         yield from (([ref], _listed(queue_ask(self._layouts[ref.layout], ref.queue))) for ref in singles)
 
-    def _together_ask(self, chunk: tuple[Ref, ...]) -> Ask[list[Queue] | None] | None:
+    def _together_ask(self, chunk: tuple[Ref, ...]) -> Ask[Told] | None:
         """What counts these queues of one layout by one script, as it was made before."""
         if chunk not in self._together:
             try:
@@ -100,14 +115,14 @@ class Counting:
         return self._together[chunk]
 
 
-def _listed(ask: Ask[Queue]) -> Ask[list[Queue] | None]:
+def _listed(ask: Ask[Queue]) -> Ask[Told]:
     return Ask(ask.calls, lambda answers: [ask.read(answers)])
 
 
-def _or_none(ask: Ask[list[Queue]]) -> Ask[list[Queue] | None]:
+def _or_none(ask: Ask[T]) -> Ask[T | None]:
     """None where the script failed for all: there is another way, so it is no error yet."""
 
-    def read(answers: Answers) -> list[Queue] | None:
+    def read(answers: Answers) -> T | None:
         try:
             return ask.read(answers)
         except Exception:

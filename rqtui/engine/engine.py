@@ -1,7 +1,8 @@
 """Engine: one connection and some layouts; snapshots, acts and findings, for the screen and the command line alike.
 
 It names no layout and knows no thread: `engine/ticker.py` runs it on a thread of its own for the screen, the command
-line calls it directly. A snapshot is one pipeline, whatever the number of queues or jobs. What takes long (discovery,
+line calls it directly. A snapshot is one pipeline, whatever the number of queues or jobs, and a second one for queues
+that are told not to be at rest any more, or that fail with others. What takes long (discovery,
 filter scans, acts on many jobs) is a generator that makes one round trip per step, so that whoever runs it can look up
 in between.
 """
@@ -28,7 +29,7 @@ from rqtui.engine.listening import Listening
 from rqtui.engine.rates import NO_RATE, Mark, Rates
 from rqtui.errors import ReadOnly, Refused, RqtuiError, ServerError, WrongType, reason
 from rqtui.layout.layout import CHUNK, Answers, Ask, Layout, apart, heard, page_ask
-from rqtui.model import Cost, Finding, Focus, Job, Outcome, Page, PageWish, Queue, Rate, Ref, Snapshot, Worker
+from rqtui.model import Cost, Finding, Focus, Job, Outcome, Page, PageWish, Queue, Rate, Ref, Snapshot, Worker, changed
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Call
 from rqtui.text.sanitise import safe
@@ -127,7 +128,7 @@ class Engine(Discovery):
         return ref in self._rates
 
     def snapshot(self, focus: Focus = EVERYTHING) -> Snapshot:
-        """Counts of the focused queues, pages and job in one round trip; raises ServerError when there is no answer."""
+        """Counts of the focused queues, pages and job in a round trip, or two; raises ServerError without an answer."""
         refs = self.refs if focus.queues is None else [*focus.queues]
         if self._listening is not None:
             self._listening.look(self.layouts[name] for name in dict.fromkeys(ref.layout for ref in refs))
@@ -141,12 +142,13 @@ class Engine(Discovery):
         began = time.monotonic()
         inspections = self._inspections.asks(refs, began, KINDS)
         groups["inspections"] = [*inspections.values()]
+        sent = _commands(ask for asks in groups.values() for ask in asks)  # before they are read: some change then
+        trips = 1 if sent else 0
         answers = self._ask_groups(groups)
         marks = self._inspections.take(dict(zip(inspections, answers["inspections"], strict=True)), began)
         is_answered = any(asks for name, asks in groups.items() if name != "queues")
-        queues, again = self._counting.read(answers["queues"], self.ask_all, is_answered=is_answered)
-        sent = [ask for asks in groups.values() for ask in asks]
-        calls, trips = sum(len(ask.calls) for ask in sent) + again, (1 if sent else 0) + (1 if again else 0)
+        queues, besides = self._counting.read(answers["queues"], self.ask_all, is_answered=is_answered)
+        sent, trips = sent + sum(map(_commands, besides)), trips + len(besides)
         counted = dict(zip(refs, queues, strict=True))
         self.on_counted(counted)
         rates = {ref: self._rates.since_last(ref, queue, began) for ref, queue in counted.items() if not queue.error}
@@ -157,8 +159,8 @@ class Engine(Discovery):
                 told = self.ask_all([replace(ask, may_fail=True) for ask in looks.values()]) if looks else []
                 found = dict(zip(looks, told, strict=True))
                 judged = self._judged(counted, rates, self._inspections.take(found, began))
-                calls, trips = calls + sum(len(ask.calls) for ask in looks.values()), trips + bool(looks)
-        cost = Cost(calls, trips, (time.monotonic() - began) * 1000)
+                sent, trips = sent + _commands(looks.values()), trips + bool(looks)
+        cost = Cost(sent, trips, (time.monotonic() - began) * 1000)
         taken_ms = self.taken_ms(queues)
         (job,) = answers["job"] or (None,)
         more = {name: tuple(answers["asks", name]) for name in focus.asks}
@@ -244,7 +246,7 @@ class Engine(Discovery):
         found = self._inspections.faults(ref)
         named = {finding.keys for finding in queue.findings if finding.kind == "wrong-type"}
         fresh = [one for one in found if one.kind != "wrong-type" or one.keys not in named]
-        return replace(queue, findings=(*queue.findings, *fresh)) if fresh else queue
+        return changed(queue, findings=(*queue.findings, *fresh)) if fresh else queue
 
     def page(self, ref: Ref, place: str, offset: int = 0, limit: int = 50, body_bytes: int = 0) -> Page:
         """One page of a place."""
@@ -523,6 +525,11 @@ class Engine(Discovery):
         snapshot = self.snapshot(Focus(queues=tuple(refs)))
         found = [finding for queue in snapshot.queues for finding in queue.findings]
         return [*found, *health.server_findings(self.client)]
+
+
+def _commands(asks: Iterable[Ask[Any]]) -> int:
+    """How many commands these asks are."""
+    return sum(call.replies for ask in asks for call in ask.calls)
 
 
 def _names(ref: Ref) -> tuple[str, ...]:

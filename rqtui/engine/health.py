@@ -19,7 +19,7 @@ from rqtui.connection.nodes import nodes
 from rqtui.engine.inspection import NOTHING, SUSPECT_MS, Known, failing_since_ms
 from rqtui.engine.rates import NO_RATE, is_plausible
 from rqtui.layout.layout import typed
-from rqtui.model import Cause, Finding, Queue, Rate, State, Verdict
+from rqtui.model import Cause, Finding, Queue, Rate, State, Verdict, changed
 
 if TYPE_CHECKING:
     from rqtui.connection.connect import ServerInfo
@@ -84,9 +84,9 @@ def judged(
         if not unknown and not queue.findings:
             return queue
         text = f"ok · {FAILURES} unknown" if FAILURES in unknown else "ok"
-        return replace(queue, findings=(), unknown=unknown, verdict=Verdict("ok", text))
+        return changed(queue, findings=(), unknown=unknown, verdict=Verdict("ok", text))
     found.sort(key=_order)
-    return replace(queue, findings=tuple(found), unknown=unknown, verdict=_verdict(found))
+    return changed(queue, findings=tuple(found), unknown=unknown, verdict=_verdict(found))
 
 
 def _order(found: Finding) -> tuple[float, ...]:
@@ -126,7 +126,7 @@ def _unknown(queue: Queue) -> tuple[str, ...]:
     """What its system keeps nothing of, by what was counted: no counter, no place, no list, no age."""
     if not queue.counts:
         return ()
-    places = {count.state for count in queue.counts if count.is_known}
+    places = {count.state for count in queue.counts if count.heard is None or count.is_known}
     missing = []
     if State.DEAD not in places and "failed" not in queue.counters:
         missing.append(FAILURES)
@@ -256,8 +256,8 @@ def _no_worker(queue: Queue, rate: Rate, limits: Thresholds, _known: Known) -> F
     waits_ms = queue.oldest_ready_ms or 0
     if queue.workers != 0 or queue.paused or rate.out_s != 0 or not waits_ms:
         return None
-    severity, waiting = limits.late.severity(waits_ms), queue.count_in(State.READY)
-    if not severity or not waiting:
+    severity = limits.late.severity(waits_ms)
+    if not severity or not (waiting := queue.count_in(State.READY)):
         return None
     return Finding(
         "no-live-worker",

@@ -20,7 +20,7 @@ from rqtui.engine.rates import WINDOW_MS, Mark
 from rqtui.engine.urgency import weight
 from rqtui.errors import RqtuiError, reason
 from rqtui.layout.layout import Answers, Ask, Layout, apart
-from rqtui.model import Cause, Finding, Job, Page, Place, Queue, Ref, State
+from rqtui.model import Cause, Finding, Job, Page, Place, Queue, Ref, State, changed
 from rqtui.text.causes import short_cause
 
 log = logging.getLogger("rqtui.engine")
@@ -146,7 +146,7 @@ class Inspections:
         if all(one.since_ms is not None or began[one.kind] is None for one in queue.findings):
             return queue
         dated = (replace(one, since_ms=began[one.kind]) if one.since_ms is None else one for one in queue.findings)
-        return replace(queue, findings=tuple(dated))
+        return changed(queue, findings=tuple(dated))
 
     def faults(self, ref: Ref) -> tuple[Finding, ...]:
         """The faults that were found last."""

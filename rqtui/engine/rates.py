@@ -113,7 +113,7 @@ def _next(last: _Look | None, queue: Queue) -> Mark:
     """
     before = last.now if last else Mark(0)
     counters = queue.counters
-    if last and counters is last.queue.counters and queue.counts is last.queue.counts:
+    if last and queue.counts == last.queue.counts and counters == last.queue.counters:
         return Mark(queue.counted_ms, *before[1:])
     is_told = {"in", "out", "failed", "dead"} <= counters.keys()
     come, done, dead = _grown(last, queue) if last and not is_told else (0, 0, 0)

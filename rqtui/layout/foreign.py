@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -19,7 +19,7 @@ from rqtui.errors import ScriptError, ServerError
 from rqtui.layout.entries import HEAD_BYTES, Entries, Entry, digest_of
 from rqtui.layout.layout import Answers, Ask, Layout, answered, typed, uncounted
 from rqtui.layout.overheard import Overheard
-from rqtui.model import Count, Finding, Job, Page, Place, Queue
+from rqtui.model import Count, Finding, Hearing, Job, Page, Place, Queue
 from rqtui.scripts.script import Answer
 from rqtui.text.formats import age
 from rqtui.text.names import to_bytes
@@ -62,11 +62,30 @@ class Foreign(Layout):
         super().__init__(*options, is_asked=is_asked)
         self.faults = words_of(self.scripts.path)
         self.overheard = Overheard()  # what `overhear` keeps: the jobs of heard places
+        self._counters: dict[tuple[str, ...], tuple[str, ...]] = {}
+
+    @cached_property
+    def _by_place(self) -> tuple[tuple[Place, Callable[..., Count], str, str, bool], ...]:
+        """The places; of each what makes its counts, the names of the values that say whether it is exact, and of how
+        many, and whether it is exact though a sample of others is not."""
+        has_shared = any(place.is_shared for place in self.places)
+        return tuple(
+            (place, _counting(place), f"{place.name}_exact", f"{place.name}_of", has_shared and not place.is_shared)
+            for place in self.places
+        )
 
     @cached_property
     def _of_places(self) -> frozenset[str]:
         """Names of values that tell of a shared place; no counters."""
-        return frozenset(f"{place.name}_{what}" for place in self.places for what in ("of", "exact"))
+        return frozenset(name for _place, _make, *names, _alone in self._by_place for name in names)
+
+    def _counted(self, values: Mapping[str, Any]) -> tuple[str, ...]:
+        """Which of the values of a script are counters; all of its answers have the same names."""
+        names = (*values,)
+        found = self._counters.get(names)
+        if found is None:
+            found = self._counters[names] = tuple(n for n in names if n not in _FACTS and n not in self._of_places)
+        return found
 
     # -- what a subclass says -------------------------------------------------------------------------------------
 
@@ -167,7 +186,6 @@ class Foreign(Layout):
         now = v["now_ms"]
         self.hear(now)
         exact = bool(v.get("exact", True))
-        has_shared = any(place.is_shared for place in self.places)
 
         def at(name: str) -> int | None:
             value = v.get(name)
@@ -178,17 +196,12 @@ class Foreign(Layout):
             queue,
             self.name,
             counts=tuple(
-                self._heard_count(queue, place)
-                if place.is_heard
-                else Count(
-                    place.name,
-                    place.state,
-                    v[place.name],
-                    bool(v.get(f"{place.name}_exact", exact or (has_shared and not place.is_shared))),
-                    v.get(f"{place.name}_of"),
-                    place.failures,
-                )
-                for place in self.places
+                [
+                    self._heard_count(queue, place, make)
+                    if place.is_heard
+                    else make(v[place.name], bool(v.get(is_exact, exact or is_alone)), v.get(of))
+                    for place, make, is_exact, of, is_alone in self._by_place
+                ]
             ),
             counted_ms=now,
             paused=bool(v.get("paused")),
@@ -200,15 +213,16 @@ class Foreign(Layout):
             expired=v.get("expired", 0),
             counters={
                 **self.counters(v),
-                **{name: v[name] for name in v.keys() - _FACTS - self._of_places if isinstance(v[name], int)},
+                **{name: value for name in self._counted(v) if isinstance(value := v[name], int)},
             },
         )
 
-    def _heard_count(self, queue: str, place: Place) -> Count:
+    def _heard_count(self, queue: str, place: Place, make: Callable[..., Count]) -> Count:
         counted, hearing = self.overheard.count(queue, place.name), self.hearing
         of = counted.of_all if hearing.since_ms is not None else None
-        hearing = hearing._replace(given=self.overheard.given(queue, place.name))
-        return Count(place.name, place.state, counted.of_queue, hearing.is_whole, of, place.failures, hearing)
+        if given := self.overheard.given(queue, place.name):
+            hearing = hearing._replace(given=given)
+        return make(counted.of_queue, hearing.is_whole, of, hearing)
 
     def _heard_page(self, queue: str, place: str, offset: int, limit: int) -> Page:
         """What is remembered of it, the newest first."""
@@ -371,6 +385,17 @@ class Entrywise(Foreign):
             if match := next((job for job in jobs if job.id == id or digest_of(job.id) == id), None):
                 return replace(match, id=id)
         return None
+
+
+def _counting(place: Place) -> Callable[..., Count]:
+    """Makes the counts of a place, the same object for the same count: who looks again sees at once that nothing
+    changed."""
+
+    @lru_cache(1_000)
+    def make(number: int, exact: bool, of: int | None, heard: Hearing | None = None) -> Count:
+        return Count(place.name, place.state, number, exact, of, place.failures, heard)
+
+    return make
 
 
 def side_key(key: str, what: str) -> str:

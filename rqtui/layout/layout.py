@@ -162,8 +162,11 @@ class Layout:
         """Counts and state of a queue."""
         raise NotImplementedError
 
-    def queues_ask(self, queues: Sequence[str]) -> Ask[list[Queue]] | None:
-        """The same of many queues by one script, which raises when it cannot; None where a system has none."""
+    def queues_ask(self, queues: Sequence[str]) -> Ask[list[Queue] | Ask[list[Queue]]] | None:
+        """The same of many queues by one script, which raises when it cannot; None where a system has none.
+
+        Where more has to be asked of those that changed, an ask is read in place of the queues.
+        """
         return None
 
     def page_ask(self, queue: str, place: str, offset: int, limit: int, body_bytes: int) -> Ask[Page]:

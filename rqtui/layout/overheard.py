@@ -131,7 +131,7 @@ class Overheard:
 
     def count(self, queue: str, place: str) -> Counted:
         """How many jobs stand in a place, the forgotten ones included."""
-        return Counted(sum(self._counts[name, place] for name in self._names(queue)), self._of_all[place])
+        return Counted(self._sum(self._counts, queue, place), self._of_all[place])
 
     def page(self, queue: str, place: str, offset: int, limit: int) -> tuple[int, int, tuple[Job, ...]]:
         """How many can be listed, the offset of the first one listed, and the jobs, the newest first; -1: the last."""
@@ -153,7 +153,12 @@ class Overheard:
     def given(self, queue: str, place: str) -> int:
         """Of the count of a place, how many were counted for another queue when they were heard of; negative: of those
         that were counted here then, how many are another's now."""
-        return sum(self._given[name, place] for name in self._names(queue))
+        return self._sum(self._given, queue, place)
+
+    def _sum(self, of: Counter[tuple[str, str]], queue: str, place: str) -> int:
+        """That of a queue, with nobody's where it is their home; asked for a thousand queues at each picture."""
+        nobodys = of.get(("", place), 0) if queue and queue == self._home else 0
+        return of.get((queue, place), 0) + nobodys
 
     @property
     def home(self) -> str:
@@ -230,6 +235,14 @@ class Overheard:
     def left(self, name: str) -> None:
         """A worker said that it goes."""
         self._workers.pop(name, None)
+
+    def alive(self, now_ms: int) -> int:
+        """How many of those that were heard still beat."""
+        return sum([now_ms - worker.beat_ms <= worker.ttl_ms for worker in self._workers.values()])
+
+    def youngest_ms(self) -> int:
+        """When the last of those that were heard was started; 0 where none told it."""
+        return max([worker.started_ms or 0 for worker in self._workers.values()], default=0)
 
     def workers(self) -> tuple[Worker, ...]:
         """Those that were heard, by name."""

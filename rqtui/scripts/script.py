@@ -35,11 +35,14 @@ __all__ = [
     "Command",
     "Key",
     "Move",
+    "Reads",
     "Script",
     "Word",
     "command",
     "load",
+    "packed",
     "parse",
+    "reads",
     "run",
     "run_all",
 ]
@@ -269,6 +272,12 @@ class Call:
     argv: list[Wire]
     row_count: int = 0
     opening: Opening | None = None
+    packed: bytes = b""  # of commands that are no call of a script: as they go over the wire
+
+    @property
+    def replies(self) -> int:
+        """How many replies it gets."""
+        return 1
 
     def command(self, read_only: bool) -> list[Wire]:
         """The command by digest; `read_only` chooses EVALSHA_RO, which Redis has from 7 on."""
@@ -316,6 +325,35 @@ class Command(Call):
     def parse(self, reply: Any) -> Answer:
         """The reply, whatever it is."""
         return Answer("told", values={"reply": reply})
+
+
+@dataclass(slots=True)
+class Reads(Call):
+    """Plain commands that only read, `packed` as they go over the wire; the answer has all replies as `replies`.
+
+    Errors of Redis stand among them. It fits no Cluster: all of it goes to one server.
+    """
+
+    number: int = 0
+
+    @property
+    def replies(self) -> int:
+        """How many commands they are."""
+        return self.number
+
+    def parse(self, reply: Any) -> Answer:
+        """The replies, whatever they are."""
+        return Answer("told", values={"replies": reply})
+
+
+def reads(commands: Sequence[bytes], number: int) -> Reads:
+    """`number` commands that `packed` has packed, one or more in each piece."""
+    return Reads(_plain("plain reads"), [], [], packed=b"".join(commands), number=number)
+
+
+def packed(words: Sequence[bytes]) -> bytes:
+    """A command as it goes over the wire."""
+    return b"*%d\r\n%b" % (len(words), b"".join([b"$%d\r\n%b\r\n" % (len(word), word) for word in words]))
 
 
 def command(words: str, key: str = "") -> Command:

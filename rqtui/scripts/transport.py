@@ -16,6 +16,7 @@ from hiredis import pack_command
 from redis import Redis, exceptions
 
 from rqtui.connection import cluster as topology
+from rqtui.connection.arrived import take_arrived
 from rqtui.connection.cluster import Cluster
 from rqtui.connection.pool import Line, Pool, reconnect_if_stale
 from rqtui.coroutines import run_at_once
@@ -71,7 +72,7 @@ def send_one(client: Redis | Cluster, call: Any) -> Any:
         return script_errors.from_connecting(error)
     try:
         expected, answer = done
-        replies = _exchange(line.connection, (_packed(call, False),), line if line.is_plain else None, expected)
+        replies = _exchange(line.connection, (_packed(call, False),), 1, line if line.is_plain else None, expected)
         return answer if replies is _AS_EXPECTED else _told(line.connection, pool, (call,), replies)[0]
     finally:
         pool.give_back(line)
@@ -157,7 +158,9 @@ _without_read_only: WeakSet[Any] = WeakSet()
 
 
 def _run_on(connection: Any, pool: Any, calls: Sequence[Any]) -> list[Any]:
-    return _told(connection, pool, calls, _exchange(connection, first_tries(pool, calls)))
+    number = sum([call.replies for call in calls])
+    replies = _exchange(connection, first_tries(pool, calls), number)
+    return _told(connection, pool, calls, replies if number == len(calls) else _by_call(calls, replies))
 
 
 def _told(connection: Any, pool: Any, calls: Sequence[Any], replies: list[Any]) -> list[Any]:
@@ -179,6 +182,16 @@ def first_tries(pool: Any, calls: Sequence[Any]) -> list[bytes]:
     """The commands of these calls by digest, as they go over the wire."""
     enforced = any([call.script.read_only for call in calls]) and pool not in _without_read_only
     return [_packed(call, enforced and call.script.read_only) for call in calls]
+
+
+def _by_call(calls: Sequence[Any], replies: Sequence[Any]) -> list[Any]:
+    """A reply for each call: of plain reads the list of theirs, or what stands for one that never came."""
+    found, at = [], 0
+    for call in calls:
+        theirs, at = replies[at : at + call.replies], at + call.replies
+        missing = next((reply for reply in theirs if isinstance(reply, _Lost)), None)
+        found.append((missing or theirs) if call.packed else theirs[0])
+    return found
 
 
 def lost(replies: list[Any], count: int, reason: Exception) -> list[Any]:
@@ -232,6 +245,8 @@ def _packed(call: Any, read_only: bool) -> bytes:
 
     redis-py's own packing looks at the type of each of ten thousand arguments; ours are text and bytes.
     """
+    if call.packed:
+        return bytes(call.packed)
     opening = call.opening
     if opening is None:
         return _pack(call.command(read_only))
@@ -281,26 +296,32 @@ _AS_EXPECTED: list[Any] = []
 """In place of the replies: what was expected came."""
 
 
-def _exchange(connection: Any, commands: Sequence[bytes], line: Line | None = None, expected: bytes = b"") -> list[Any]:
-    """Send packed commands at once and read as many replies; errors stand among them, `_Lost` where none came.
+def _exchange(
+    connection: Any, commands: Sequence[bytes], number: int = 0, line: Line | None = None, expected: bytes = b""
+) -> list[Any]:
+    """Send packed commands at once and read `number` replies (0: as many as they are); errors stand among them, `_Lost`
+    where none came.
 
     With a plain `line` of this connection `_AS_EXPECTED`, when exactly the bytes `expected` came.
     """
     replies: list[Any] = []
+    number = number or len(commands)
     if not commands:
         return replies
     try:
         connection.send_packed_command([b"".join(commands)], check_health=False)
         if line is not None and line.reads(expected):
             return _AS_EXPECTED
-        for _ in commands:
+        while len(replies) < number:
             try:
                 replies.append(connection.read_response(disconnect_on_error=False))
+                if len(replies) < number:
+                    take_arrived(connection, replies, number)
             except REPLIES as reply:
                 replies.append(reply)
     except BROKEN as error:
         connection.disconnect()
-        return lost(replies, len(commands), error)
+        return lost(replies, number, error)
     except BaseException:
         connection.disconnect()  # replies are still on their way; the next user of the connection would read them
         raise

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from math import isfinite
@@ -18,16 +18,16 @@ from typing import Any
 from rqtui.client import native_record
 from rqtui.client.native_keys import QUEUES, keys
 from rqtui.errors import ServerError, UsageError
-from rqtui.layout.layout import Answers, Ask, Layout, uncounted
+from rqtui.layout.layout import Answers, Ask, Layout, answered, uncounted
 from rqtui.model import Attempt, Count, Finding, Job, Page, Place, Queue, State, Worker
 from rqtui.scripts import script as scripts
-from rqtui.scripts.script import Answer, Call
+from rqtui.scripts.script import Answer, Call, packed
 from rqtui.text.names import to_bytes, to_text
 
 _LOOKED_AT = 1000  # leases: a millisecond of the server
 _GRACE_MS = 60_000  # that a worker may hold a lease before its first beat; the client's beats come every ten seconds
-_FIGURES = 23  # columns of a row of `shared/tally.lua`; behind them stand its stamp and its number
-WHOLE = 10  # looks of which one tells of every queue, whatever its stamp says: twenty seconds of a screen
+_FIGURES = 23  # columns of a row of `shared/tally.lua`; behind them stands its stamp
+WHOLE = 10  # looks of which one tells of every queue, whatever its stamp is: twenty seconds of a screen
 _NAMED = 3  # silent workers
 _SCORES = {"scheduled": "due ms", "ready": "", "reserved": "deadline ms", "done": "forget ms", "dead": "died ms"}
 
@@ -76,35 +76,15 @@ class Native(Layout):
         """Counts, ages and cumulative counters."""
         return Ask((self._read("counts", queue),), lambda answers: _queue(queue, answers[0]))
 
-    def queues_ask(self, queues: Sequence[str]) -> Ask[list[Queue]]:
-        """The same of many queues by one script. What did not change since this very ask was last read is kept.
+    def queues_ask(self, queues: Sequence[str]) -> Ask[list[Queue] | Ask[list[Queue]]]:
+        """The same of many queues by one script. Of those at rest when this very ask was last read, plain reads tell
+        whether they still are; those that are not have the script tell of them, in a second trip.
 
-        The script tells of a queue in which jobs only wait when it is not as it was; in one of `WHOLE` asks it tells
-        of all, since hands, and a counter that could not be written, leave no trace in a stamp.
+        In one of `WHOLE` asks the script tells of all, since hands, and a counter that could not be written, leave no
+        trace in a stamp.
         """
-        script = scripts.load("shared")["tally"]
-        every = [self.keys(queue) for queue in queues]
-        call = script.call({}, {}, each_keys=[[keys[key.name] for key in script.keys_each] for keys in every])
-        calls, before = [call], [_Counted() for _queue in queues]
         self._tallies += 1
-        turns = itertools.count(self._tallies)  # not those of all asks in the same tick
-
-        def read(answers: Answers) -> list[Queue]:
-            answer = answers[0]
-            if isinstance(answer, Exception):
-                calls[0] = call
-                raise answer
-            now_ms: Any = answer.values["now_ms"]
-            told = {row[-1]: row for row in answer.rows}
-            found = [
-                _counted(queue, now_ms, told.get(number, last.row), last)
-                for number, (queue, last) in enumerate(zip(queues, before, strict=True), 1)
-            ]
-            is_whole = next(turns) % WHOLE == 0
-            calls[0] = call if is_whole else replace(call, argv=[b"", *(last.row[-2] for last in before)])
-            return found
-
-        return Ask(calls, read)
+        return _Together(queues, map(self.keys, queues), self._tallies).ask()
 
     def page_ask(self, queue: str, place: str, offset: int, limit: int, body_bytes: int) -> Ask[Page]:
         """A page in the place's own order; offset -1 is the last page."""
@@ -171,12 +151,12 @@ def _queue(queue: str, answer: Answer | Exception) -> Queue:
     v: Mapping[str, Any] = answer.values
     now_ms, age_ms = v["now_ms"], v["oldest_ms"]
     told = {**v, "since_ms": now_ms - age_ms if age_ms >= 0 else -1}
-    return _counted(queue, now_ms, tuple(told[column] for column in _columns()), _Counted())
+    return _counted(queue, now_ms, _note(_Counted(), tuple(told[column] for column in _columns())))
 
 
 @cache
 def _columns() -> tuple[str, ...]:
-    """The columns of `shared/tally.lua`, in which `_counted` reads a queue; not the two that are about the row."""
+    """The columns of `shared/tally.lua`, in which `_counted` reads a queue; not the one that is about the row."""
     return tuple(column.name for column in scripts.load("shared")["tally"].returns["counted"].rows)[:_FIGURES]
 
 
@@ -188,34 +168,146 @@ def _count(place: str, state: State, number: int) -> Count:
 
 @dataclass(slots=True)
 class _Counted:
-    """What was counted last, and what was made of it; most queues are at rest most of the time."""
+    """What was counted last, and what was made of it; most queues are at rest most of the time.
+
+    `heard` are the replies to `_question` that say the same as the stamp of the row.
+    """
 
     row: tuple[Any, ...] = ()
     counts: tuple[Count, ...] = ()
     counters: Mapping[str, int] = field(default_factory=dict)
+    heard: list[Any] = field(default_factory=list)
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether jobs only waited in it, so that plain reads can tell that it is as it was."""
+        return bool(self.row and self.row[-1])
+
+    def is_still(self, replies: list[Any]) -> bool:
+        """Whether these replies to `_question` say that the row holds, but for the time."""
+        if replies == self.heard:
+            return True
+        others, number, first, told = replies
+        if others != 0 or not isinstance(first, list) or not isinstance(told, list):
+            return False
+        if b" ".join([b"%d" % number, *(each or b"" for each in told), *(first or [b""])]) != self.row[-1]:
+            return False
+        self.heard = replies
+        return True
 
 
-def _counted(queue: str, now_ms: int, row: tuple[Any, ...], last: _Counted) -> Queue:
-    """A queue from a row of `shared/tally.lua`."""
-    (scheduled, ready, reserved, done, dead, paused, since, due, deadline, overdue, expired, registered, live, enqueued,
-     leased, acked, rejected, died, ran_out, pulled, dispatched, unnoted, dead_max) = row[:_FIGURES]  # fmt: skip
-    if row != last.row:
-        last.row = row
-        numbers = zip(_STATES, (scheduled, ready, reserved, done, dead), strict=True)
-        last.counts = tuple([_count(place, state, number) for (place, state), number in numbers])
-        counters = {
-            "in": enqueued,
-            "out": acked + pulled,
-            "failed": rejected + ran_out,
-            "dead": died,
-            "reserved": leased,
-            "dispatched": dispatched,
-            "unnoted": unnoted,
-            "dead_max": dead_max,
-            "registered": registered,
-        }
-        if counters != last.counters:
-            last.counters = counters
+class _Together:
+    """Many queues that are counted again and again."""
+
+    def __init__(self, queues: Sequence[str], every: Iterable[Mapping[str, str]], turn: int) -> None:
+        self._queues = queues
+        script = scripts.load("shared")["tally"]
+        self._names = [key.name for key in script.keys_each]
+        each = [[named[name] for name in self._names] for named in every]
+        self._whole = script.call({}, {}, each_keys=each)
+        self._before = [_Counted() for _queue in queues]
+        self._packed: dict[int, bytes] = {}  # questions, each packed once
+        self._turns = itertools.count(turn)  # not those of all asks in the same tick
+        self._at_rest: list[int] = []  # which of the queues are asked whether they still are; the others are told whole
+        self._calls = [self._whole]
+
+    def ask(self) -> Ask[list[Queue] | Ask[list[Queue]]]:
+        """The calls of the next look, which `read` makes others."""
+        return Ask(self._calls, self._read)
+
+    def _read(self, answers: Answers) -> list[Queue] | Ask[list[Queue]]:
+        asked, self._calls[:] = self._at_rest, [self._whole]
+        self._at_rest = []
+        now_ms, told = 0, answers
+        moved: list[int] = []
+        if asked:
+            replies = answered(answers[0]).values["replies"]
+            clock, told = replies[0], answers[1:]
+            now_ms = int(clock[0]) * 1000 + int(clock[1]) // 1000
+            moved = [
+                number
+                for at, number in zip(range(1, len(replies), _READS), asked, strict=True)
+                if not self._before[number].is_still(replies[at : at + _READS])
+            ]
+        if told:
+            others = set(asked)
+            now_ms = self._take([number for number in range(len(self._queues)) if number not in others], told[0])
+        if not moved:
+            return self._found(now_ms)
+        return Ask([self._tally(moved)], lambda answers: self._found(self._take(moved, answers[0])))
+
+    def _take(self, numbers: Sequence[int], told: Answer | Exception) -> int:
+        """Takes in the rows of these queues; the instant that they are of."""
+        answer = answered(told)
+        for number, row in zip(numbers, answer.rows, strict=True):
+            last = self._before[number]
+            if row != last.row:
+                _note(last, row)
+        now_ms: int = answer.values["now_ms"]
+        return now_ms
+
+    def _found(self, now_ms: int) -> list[Queue]:
+        """The queues as they are known by now; and the calls of the next look."""
+        if next(self._turns) % WHOLE:
+            self._at_rest = [number for number, last in enumerate(self._before) if last.is_at_rest]
+        if self._at_rest:
+            packed = [_TIME, *map(self._question, self._at_rest)]
+            others = [number for number, last in enumerate(self._before) if not last.is_at_rest]
+            reads = scripts.reads(packed, 1 + _READS * len(self._at_rest))
+            self._calls[:] = [reads, *([self._tally(others)] if others else [])]
+        return [_counted(queue, now_ms, last) for queue, last in zip(self._queues, self._before, strict=True)]
+
+    def _tally(self, numbers: Sequence[int]) -> Call:
+        return replace(self._whole, keys=[key for number in numbers for key in self._keys(number)])
+
+    def _keys(self, number: int) -> Sequence[bytes | str]:
+        """The keys of one of the queues, in the order of the script's header."""
+        width = len(self._names)
+        return self._whole.keys[number * width : (number + 1) * width]
+
+    def _question(self, number: int) -> bytes:
+        """Whether anything stands beside the ready jobs, and what the stamp of a row has."""
+        found = self._packed.get(number)
+        if found is None:
+            named = dict(zip(self._names, map(to_bytes, self._keys(number)), strict=True))
+            words = (
+                (b"EXISTS", *(named[name] for name in ("scheduled", "reserved", "done", "dead", "workers"))),
+                (b"ZCARD", named["ready"]),
+                (b"ZRANGE", named["ready"], b"0", b"0"),
+                (b"HMGET", named["meta"], b"token", b"paused", b"enqueued"),
+            )
+            found = self._packed[number] = b"".join(map(packed, words))
+        return found
+
+
+_READS = 4  # commands of a question
+_TIME = b"*1\r\n$4\r\nTIME\r\n"
+
+
+def _note(last: _Counted, row: tuple[Any, ...]) -> _Counted:
+    """Takes in a row of `shared/tally.lua`."""
+    (enqueued, leased, acked, rejected, died, ran_out, pulled, dispatched, unnoted, dead_max) = row[13:_FIGURES]
+    last.row, last.heard = row, []
+    last.counts = tuple([_count(place, state, number) for (place, state), number in zip(_STATES, row[:5], strict=True)])
+    counters = {
+        "in": enqueued,
+        "out": acked + pulled,
+        "failed": rejected + ran_out,
+        "dead": died,
+        "reserved": leased,
+        "dispatched": dispatched,
+        "unnoted": unnoted,
+        "dead_max": dead_max,
+        "registered": row[11],
+    }
+    if counters != last.counters:
+        last.counters = counters
+    return last
+
+
+def _counted(queue: str, now_ms: int, last: _Counted) -> Queue:
+    """A queue by its last row."""
+    paused, since, due, deadline, overdue, expired, _registered, live = last.row[5:13]
     return Queue(
         queue,
         "native",

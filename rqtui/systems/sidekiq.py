@@ -27,7 +27,21 @@ from rqtui.layout.entries import HEAD_BYTES, TAIL_BYTES, Entry
 from rqtui.layout.foreign import Entrywise, rows_by_name
 from rqtui.layout.layout import Answers, Ask, answered
 from rqtui.layout.option_values import NAME_OR_NOTHING
-from rqtui.model import Attempt, Fact, Figures, Finding, Job, Outcome, Page, Place, Queue, Schedule, State, Worker
+from rqtui.model import (
+    Attempt,
+    Fact,
+    Figures,
+    Finding,
+    Job,
+    Outcome,
+    Page,
+    Place,
+    Queue,
+    Schedule,
+    State,
+    Worker,
+    changed,
+)
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Answer, Call
 from rqtui.text.body import inflated
@@ -215,14 +229,14 @@ class Sidekiq(Entrywise):
             answer = Answer("counted", values=told)
         made = super()._queue(queue, answer)
         if lost := self._lost_findings(queue):
-            made = replace(made, findings=(*made.findings, *lost))
+            made = changed(made, findings=(*made.findings, *lost))
         ended = _whole(str(values.get("processed", "")))
         if ended is None or not all(count.exact for count in made.counts):
             return made
         failed = min(ended, _whole(str(values["failed"])) or 0)
         done = ended - failed
         told = {"in": done + sum(made.by_place().values()), "out": done, "failed": failed}
-        return replace(made, counters={**made.counters, **told})
+        return changed(made, counters={**made.counters, **told})
 
     def _lost_findings(self, queue: str) -> tuple[Finding, ...]:
         """The jobs that are remembered here alone."""

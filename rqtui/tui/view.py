@@ -84,6 +84,7 @@ class View(Screen[None]):
 
     def compose(self) -> ComposeResult:
         """Header, the view itself, a sentence for the time without data, a demo's strip, footer."""
+        self.check_size()  # before they are there: a class that comes later has the styles of all of them made anew
         yield self.header
         yield from self.compose_view()
         yield self._diagnosis

@@ -514,6 +514,32 @@ def test_a_command_that_no_script_may_call_goes_along_with_scripts(client: redis
     assert "The user lacks +client|list" in str(denied) and str(denied).startswith("CLIENT LIST: ")
 
 
+def test_plain_reads_go_along_with_scripts_and_their_errors_stand_among_their_replies(any_client: redis.Redis) -> None:
+    any_client.lpush("l", *(b"x" * 100 for _ in range(2000)))
+    any_client.set("v", "1")
+    scripts.run(any_client, put().call({"value": "w"}, {"id": "1"}))
+    words = [(b"LRANGE", b"l", b"0", b"-1"), (b"GET", b"l"), (b"GET", b"v"), (b"ZCARD", b"none")] * 25
+    reads = scripts.reads([scripts.packed(each) for each in words], len(words))
+    answer, after = scripts.run_all(any_client, [reads, put().call({"value": "w"}, {"id": "2"})])
+    assert isinstance(answer, Answer) and isinstance(after, Answer) and after.word == "moved"
+    replies = answer.values["replies"]
+    assert len(replies) == reads.replies == 100
+    for at in range(0, 100, 4):
+        listed, wrong, value, none = replies[at : at + 4]
+        assert listed == [b"x" * 100] * 2000 and isinstance(wrong, redis.ResponseError) and (value, none) == (b"1", 0)
+
+
+def test_plain_reads_that_break_say_that_redis_is_unreachable(client: redis.Redis, url: str) -> None:
+    with Proxy(url) as proxy, connect(proxy.url) as through:
+        through.ping()
+        for fault in ("cut before", "lose reply", "half reply"):
+            proxy.fail(fault, "LRANGE")
+            client.lpush("l", "x")
+            reads = scripts.reads([b"*1\r\n$4\r\nTIME\r\n", scripts.packed([b"LRANGE", b"l", b"0", b"9"])], 2)
+            [answer] = scripts.run_all(through, [reads])
+            assert isinstance(answer, Unreachable), fault
+
+
 def test_a_known_script_is_one_short_command(client: redis.Redis, url: str) -> None:
     write = put()
     client.script_flush()

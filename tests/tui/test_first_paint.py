@@ -18,6 +18,7 @@ from textual._compositor import ChopsUpdate, Compositor
 from textual.app import App
 from textual.css.stylesheet import Stylesheet
 
+from rqtui.tui.screens.overview import Overview
 from rqtui.tui.terminal.diff_output import PLAIN, Ink, Spans, change
 
 pytestmark = pytest.mark.newest_textual
@@ -77,6 +78,19 @@ async def test_the_stylesheet_is_read_once_until_there_are_other_colours(
         assert it.app.screen.styles.background.hex.lower() == "#15171c"
         it.app.theme = "rqtui-light"
         await it.until(lambda: it.app.screen.styles.background.hex.lower() == "#f7f7f5", "a light ground")
+
+
+@on_screen
+async def test_a_view_knows_its_size_before_its_widgets_get_their_styles(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A class that comes later has the styles of all widgets made once more: a tenth of the time to a first picture."""
+    known: list[set[str]] = []
+    compose = Overview.compose_view
+    monkeypatch.setattr(Overview, "compose_view", lambda self: (known.append(set(self.classes)), compose(self))[1])
+    async with screen(url, WIDE) as it:
+        await it.until_refreshed()
+    assert known == [{"-high", "-preview"}]
 
 
 Cells = dict[tuple[int, int], tuple[str, frozenset[str]]]

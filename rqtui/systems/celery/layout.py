@@ -25,7 +25,7 @@ from rqtui.layout.foreign import Entrywise, rows_by_name
 from rqtui.layout.layout import Answers, Ask, answered, typed
 from rqtui.layout.option_values import NAME, NAME_OR_NOTHING, matching, whole
 from rqtui.layout.recent import Recent
-from rqtui.model import Attempt, Fact, Figures, Finding, Job, Outcome, Page, Place, Queue, State, Worker
+from rqtui.model import Attempt, Fact, Figures, Finding, Job, Outcome, Page, Place, Queue, State, Worker, changed
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Answer, Call
 from rqtui.systems.celery import messages
@@ -599,13 +599,12 @@ class Celery(Entrywise):
             return made
         since_ms, now_ms = self.heard_since_ms, made.counted_ms
         is_long = since_ms is not None and now_ms - since_ms > SILENT_MS
-        workers = self.overheard.workers()
-        alive = sum(not worker.is_late(now_ms) for worker in workers)
+        alive = self.overheard.alive(now_ms)
         paused_ms = self._paused.get(queue)
-        if paused_ms is not None and any((worker.started_ms or 0) > paused_ms for worker in workers):
+        if paused_ms is not None and self.overheard.youngest_ms() > paused_ms:
             paused_ms = None  # who was started since takes from it
         found = self._heard_findings(made) if self.hearing.since_ms is not None and not self.hearing.problem else ()
-        return replace(
+        return changed(
             made,
             workers=alive if is_long or alive else None,
             findings=(*made.findings, *found),
@@ -669,7 +668,7 @@ class Celery(Entrywise):
         """Jobs are ready, and all workers are idle; or the next one stays the next, and no worker holds any of them."""
         waiting, now_ms = queue.count("queue"), queue.counted_ms
         idle_ms = self._stillness.since_ms(queue.name, waiting, now_ms)
-        alive = sum(not worker.is_late(now_ms) for worker in self.overheard.workers())
+        alive = self.overheard.alive(now_ms)
         is_held = any(queue.count(place) for place in ("unacked", "late", "eta", "running"))
         next_ms = self._next.get(queue.name, Next(b"", now_ms)).since_ms
         if not alive or idle_ms is None:

@@ -566,8 +566,8 @@ class Overview(View):
         of = f"{formats.count(looked)} of {formats.count(dead, width=9)}" if looked < dead else f"{formats.count(dead)}"
         words = f"{number} among {of} dead " if found else ""
         causes.title(Content.assemble((" errors ", "b $state-dead" if found else "b $strong"), (words, "$muted")))
-        about.refresh()
-        causes.refresh()
+        about.look_again()
+        causes.look_again()
 
     def _died_of(self, shown: Ref | Group | None) -> tuple[tuple[Cause, ...], int, int]:
         """The causes of death that are known, of how many dead jobs, and how many of these were looked at."""
