@@ -69,7 +69,12 @@ class StillCockpit(Cockpit):
 
         super().__init__(Settings(URL, read_only=read_only), interval_s=2.0, make_engine=make, **options)
         self._has_others = bool(layouts)
+        self.paints = 0
         self.loops.begin = self._show_loops  # type: ignore[method-assign]
+
+    def post_display_hook(self) -> None:
+        """Textual's own, for tests: called when something was painted."""
+        self.paints += 1
 
     def is_pictured_for(self, view: View) -> bool:
         """Whether the last picture shows what the view wants."""
@@ -119,9 +124,13 @@ async def still(
 
 
 async def settle(app: StillCockpit, pilot: Pilot[None], looks: int = 5) -> None:
-    """Waits until the view under the keys has what it asked for, and the screen stood still for so many looks."""
+    """Waits until the view under the keys has what it asked for, and the screen stood still for so many looks.
+
+    What was not painted anew is not drawn to be compared: that is most of what a look costs.
+    """
     before: list[Strip] = []
-    same = 0
+    drawn: list[Strip] = []
+    same, painted = 0, -1
     while same < looks:
         await pilot.pause(0.03)
         is_asked = (
@@ -131,7 +140,9 @@ async def settle(app: StillCockpit, pilot: Pilot[None], looks: int = 5) -> None:
         )
         if not is_asked and app.session.snapshot is not None:
             app.look_again()  # rather than at the next tick
-        now = app.screen._compositor.render_strips() if is_asked or app.session.lost else []
+        if app.paints != painted:
+            drawn, painted = app.screen._compositor.render_strips(), app.paints
+        now = drawn if is_asked or app.session.lost else []
         same = same + 1 if now and now == before else 0
         before = now
 

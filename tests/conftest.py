@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import gc
 import importlib.util
+import itertools
 import os
 import shutil
 import signal
@@ -44,6 +45,7 @@ from rqtui.testing.keyspace import plant
 from rqtui.tui.terminal import hooks
 
 REAL = ("redis", "valkey")
+_states = itertools.count()
 collect_ignore = ["packages"]  # these run where they are installed
 
 
@@ -116,9 +118,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(autouse=True)
-def state_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Undo records and journals of a test stay with the test."""
-    folder = tmp_path / "state"
+def state_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Undo records and journals of a test stay with the test. Whoever writes one makes the folder: few tests do."""
+    folder = tmp_path_factory.getbasetemp() / f"state-{next(_states)}"
     monkeypatch.setenv("RQTUI_STATE_DIR", str(folder))
     return folder
 

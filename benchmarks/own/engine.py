@@ -55,7 +55,7 @@ for i = 1, #ARGV do
 end""",
 }
 BARE_KEYS = tuple(f"rqtui:{{bare!}}:{name}" for name in ("jobs", "ready", "attempts", "reserved", "meta"))
-HEADER = b"1764547200000 - 0 - - - - - - \n"
+HEADER = b"1764547200000:\n"
 
 Lifecycle = Callable[[Sequence[str]], None]
 

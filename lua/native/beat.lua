@@ -24,8 +24,8 @@ for _, key in ipairs({workers}) do redis.call('HLEN', key) end
 -- block: opening
 local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
-if tonumber(version or 1) ~= 1 then
-  return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1; nothing was changed')
+if version and version ~= '2' and version ~= '1' then
+  return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1 and 2; nothing was changed')
 end
 -- end
 if #ARGV < 8 or #worker < 1 or #worker > 200 or string.find(worker, '%c') then

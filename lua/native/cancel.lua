@@ -27,8 +27,8 @@ for _, key in ipairs({events, minutes}) do redis.call('XLEN', key) end
 -- block: opening, place_of
 local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
-if tonumber(version or 1) ~= 1 then
-  return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1; nothing was changed')
+if version and version ~= '2' and version ~= '1' then
+  return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1 and 2; nothing was changed')
 end
 local places = {scheduled = scheduled, ready = ready, reserved = reserved, done = done, dead = dead}
 local function place_of(id)

@@ -35,7 +35,13 @@ end
 if not place_number then return redis.error_reply('ERR what to walk is a place, jobs, bodies, attempts or errors') end
 local step = redis.call(place_number <= 5 and 'ZSCAN' or 'HSCAN', key_of[walk], cursor, 'COUNT', limit)
 local rows, checked = {}, 0
-local header = '^%d+ %S+ %-?%d+ %S+ %S+ %S+ %S+ %S+ (%S+) [^\n]*\n'
+-- block: header
+local function header(record) -- priority, max_attempts and body_bytes; nothing where it cannot be read
+  local priority, most, long = string.match(record, '^%d+ %S+ (%-?%d+) %S+ (%S+) %S+ %S+ %S+ (%S+) [^\n]*\n')
+  if priority then return priority, most, long end
+  if string.find(record, '^%d+:[^\n]*\n') then return '0', '-', '-' end
+end
+-- end
 for i = 1, #step[2], 2 do
   local id, found, where = step[2][i], nil, {}
   checked = checked + 1
@@ -44,7 +50,7 @@ for i = 1, #step[2], 2 do
   end
   if place_number <= 5 then
     local record = redis.call('HGET', jobs, id)
-    local long = record and string.match(record, header)
+    local _, _, long = header(record or '')
     local line = redis.call('HGET', attempts, id)
     local line_ok = not line or string.match(line, '^%d+ %S+ %S+ %S+ %S+ %S .*$')
     local readable = long and (long == '-' or redis.call('HEXISTS', bodies, id) == 1) and line_ok and (walk ~= 'reserved' or line)

@@ -9,8 +9,8 @@
 -- returns  configured  (settings int)  configured
 local meta = KEYS[1]
 local version = redis.call('HGET', meta, 'version')
-if tonumber(version or 1) ~= 1 then
-  return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1; nothing was changed')
+if version and version ~= '2' and version ~= '1' then
+  return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1 and 2; nothing was changed')
 end
 local bounds = { -- lowest, highest
   ttr_ms = {1, 31622400000}, max_attempts = {1, 1000000}, backoff_ms = {0, 31622400000}, backoff_cap_ms = {0, 31622400000},
@@ -20,7 +20,7 @@ local bounds = { -- lowest, highest
 if #ARGV < 2 or #ARGV % 2 == 1 or #ARGV > 100 then
   return redis.error_reply('ERR settings come as pairs of name and value; nothing was changed')
 end
-local changed, back = {'version', 1}, {}
+local changed, back = {'version', '2'}, {}
 for at = 1, #ARGV, 2 do
   local name, value = ARGV[at], ARGV[at + 1]
   local bound = bounds[name]

@@ -35,7 +35,7 @@ end
 local function waiting_since(records, lines, id)
   local since = string.match(redis.call('HGET', lines, id) or '', '^%d+ %S+ %S+ (%d+) ')
   if not since then
-    local enqueued, due = string.match(redis.call('HGET', records, id) or '', '^(%d+) (%S+) ')
+    local enqueued, due = string.match(redis.call('HGET', records, id) or '', '^(%d+) ?(%d*)')
     since = math.max(tonumber(enqueued) or now_ms, tonumber(due) or 0)
   end
   return math.min(now_ms, tonumber(since))

@@ -29,17 +29,22 @@ local version, seq, done_max, watch, last_minute = unpack(redis.call('HMGET', me
 for _, key in ipairs({done, dead, wake}) do redis.call('ZCARD', key) end
 for _, key in ipairs({jobs, bodies, attempts, errors}) do redis.call('HLEN', key) end
 for _, key in ipairs({events, minutes}) do redis.call('XLEN', key) end
--- block: opening, limit, sequence
+-- block: opening, limit, sequence, header
 local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
-if tonumber(version or 1) ~= 1 then
-  return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1; nothing was changed')
+if version and version ~= '2' and version ~= '1' then
+  return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1 and 2; nothing was changed')
 end
 if #ARGV < 2 or string.find(ARGV[1] .. ARGV[2], '%D') or #ARGV[1] > 13 or not limit or limit < 1 or limit > 1000 then
   return redis.error_reply('ERR limit is 1 to 1000, now_ms a whole number; nothing was changed')
 end
 if seq and not string.match(seq, '^%d+$') then
   return redis.error_reply('ERR the field seq of ' .. meta .. ' is not a number; nothing was changed')
+end
+local function header(record) -- priority, max_attempts and body_bytes; nothing where it cannot be read
+  local priority, most, long = string.match(record, '^%d+ %S+ (%-?%d+) %S+ (%S+) %S+ %S+ %S+ (%S+) [^\n]*\n')
+  if priority then return priority, most, long end
+  if string.find(record, '^%d+:[^\n]*\n') then return '0', '-', '-' end
 end
 -- end
 local function next_ms()
@@ -71,7 +76,7 @@ end
 local records, lines = redis.call('HMGET', jobs, unpack(ids)), redis.call('HMGET', attempts, unpack(ids))
 local next_seq, arrivals, deaths, reasons = tonumber(seq or 0), {}, {}, {}
 for i, id in ipairs(ids) do
-  local priority = string.match(records[i] or '', '^%d+ %S+ (%-?%d+) %S+ %S+ %S+ %S+ %S+ %S+ [^\n]*\n')
+  local priority = header(records[i] or '')
   if priority then
     next_seq = next_seq + 1
     priority = tonumber(string.match(lines[i] or '', '^%d+ %S+ %S+ %S+ (%S+) ') or '') or tonumber(priority)

@@ -43,7 +43,7 @@ for i, id in ipairs(ids) do
   local record, size, body, why = records[i] or '', 0, '', ''
   local cut = string.find(record, '\n', 1, true)
   if cut then
-    local long = tonumber(string.match(record, '^%S+ %S+ %S+ %S+ %S+ %S+ %S+ %S+ (%d+) ') or '')
+    local long = tonumber(string.match(record, '^%d+ %S+ %S+ %S+ %S+ %S+ %S+ %S+ (%d+) ') or '')
     size, body = long or #record - cut, string.sub(record, cut + 1, cut + body_bytes)
     if long and long <= body_bytes then body = redis.call('HGET', bodies, id) or '' end
     record = string.sub(record, 1, cut - 1)

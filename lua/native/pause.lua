@@ -12,15 +12,15 @@ for _, key in ipairs({events}) do redis.call('XLEN', key) end
 -- block: opening
 local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
-if tonumber(version or 1) ~= 1 then
-  return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1; nothing was changed')
+if version and version ~= '2' and version ~= '1' then
+  return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1 and 2; nothing was changed')
 end
 -- end
 if #ARGV < 1 or #ARGV[1] > 13 or string.find(ARGV[1], '%D') then return redis.error_reply('ERR now_ms is a whole number; nothing was changed') end
 if paused then return {'already'} end
 
 redis.call('HDEL', meta, '') -- frees nothing: this goes on over maxmemory
-redis.call('HSET', meta, 'version', 1, 'paused', now_ms)
+redis.call('HSET', meta, 'version', 2, 'paused', now_ms)
 
 -- block: note
 local function note(...) -- bookkeeping never fails the verb; what failed is counted

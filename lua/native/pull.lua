@@ -25,14 +25,19 @@ local version, paused, watch, last_minute = unpack(redis.call('HMGET', meta, 've
 for _, key in ipairs({dead}) do redis.call('ZCARD', key) end
 for _, key in ipairs({jobs, bodies, attempts, errors}) do redis.call('HLEN', key) end
 for _, key in ipairs({events, minutes}) do redis.call('XLEN', key) end
--- block: opening, limit
+-- block: opening, limit, header
 local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
-if tonumber(version or 1) ~= 1 then
-  return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1; nothing was changed')
+if version and version ~= '2' and version ~= '1' then
+  return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1 and 2; nothing was changed')
 end
 if #ARGV < 2 or string.find(ARGV[1] .. ARGV[2], '%D') or #ARGV[1] > 13 or not limit or limit < 1 or limit > 1000 then
   return redis.error_reply('ERR limit is 1 to 1000, now_ms a whole number; nothing was changed')
+end
+local function header(record) -- priority, max_attempts and body_bytes; nothing where it cannot be read
+  local priority, most, long = string.match(record, '^%d+ %S+ (%-?%d+) %S+ (%S+) %S+ %S+ %S+ (%S+) [^\n]*\n')
+  if priority then return priority, most, long end
+  if string.find(record, '^%d+:[^\n]*\n') then return '0', '-', '-' end
 end
 -- end
 local ids = redis.call('ZRANGE', ready, 0, limit - 1)
@@ -42,7 +47,7 @@ local records = redis.call('HMGET', jobs, unpack(ids))
 local rows, taken, deaths, reasons = {}, {}, {}, {}
 for i, id in ipairs(ids) do
   local record, body = records[i] or '', ''
-  local long = string.match(record, '^%d+ %S+ %-?%d+ %S+ %S+ %S+ %S+ %S+ (%S+) [^\n]*\n')
+  local _, _, long = header(record)
   if long and long ~= '-' then body = redis.call('HGET', bodies, id) end
   if long and body then
     taken[#taken + 1], rows[#rows + 1] = id, {id, record, body}

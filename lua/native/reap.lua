@@ -30,11 +30,11 @@ local version, max_default, done_max, dead_max, dead_ttl, watch, last_minute = u
 for _, key in ipairs({ready, done, dead, wake}) do redis.call('ZCARD', key) end
 for _, key in ipairs({jobs, bodies, attempts, errors}) do redis.call('HLEN', key) end
 for _, key in ipairs({events, minutes}) do redis.call('XLEN', key) end
--- block: opening, limit, failed
+-- block: opening, limit, failed, header
 local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
-if tonumber(version or 1) ~= 1 then
-  return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1; nothing was changed')
+if version and version ~= '2' and version ~= '1' then
+  return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1 and 2; nothing was changed')
 end
 if #ARGV < 2 or string.find(ARGV[1] .. ARGV[2], '%D') or #ARGV[1] > 13 or not limit or limit < 1 or limit > 1000 then
   return redis.error_reply('ERR limit is 1 to 1000, now_ms a whole number; nothing was changed')
@@ -45,6 +45,11 @@ local function failed(id, start, worker, why) -- the history of a job with one m
   list[#list + 1] = {start, now_ms, worker, string.sub(why, 1, 2000)}
   if #list > 10 then table.remove(list, 1) end
   return cjson.encode(list)
+end
+local function header(record) -- priority, max_attempts and body_bytes; nothing where it cannot be read
+  local priority, most, long = string.match(record, '^%d+ %S+ (%-?%d+) %S+ (%S+) %S+ %S+ %S+ (%S+) [^\n]*\n')
+  if priority then return priority, most, long end
+  if string.find(record, '^%d+:[^\n]*\n') then return '0', '-', '-' end
 end
 -- end
 local function next_ms()
@@ -80,7 +85,7 @@ local records, lines = redis.call('HMGET', jobs, unpack(ids)), redis.call('HMGET
 local back, deaths, new_lines, reasons = {}, {}, {}, {}
 for i, id in ipairs(ids) do
   local tried, _, score, began, priority, flag, worker = string.match(lines[i] or '', '^(%d+) (%S+) (%S+) (%S+) (%S+) (%S) (.*)$')
-  local most = string.match(records[i] or '', '^%d+ %S+ %-?%d+ %S+ (%S+) %S+ %S+ %S+ %S+ [^\n]*\n')
+  local _, most = header(records[i] or '')
   local readable = tried and most and tonumber(score)
   local why = readable and 'the lease expired' or 'the record of this job cannot be read'
   if readable and flag ~= 'c' and tonumber(tried) < (tonumber(most) or (tonumber(max_default) or 5)) then

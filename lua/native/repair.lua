@@ -30,14 +30,19 @@ local version, seq, watch, last_minute = unpack(redis.call('HMGET', meta, 'versi
 for _, key in ipairs({scheduled, ready, reserved, done, dead, wake}) do redis.call('ZCARD', key) end
 for _, key in ipairs({jobs, bodies, attempts, errors}) do redis.call('HLEN', key) end
 for _, key in ipairs({events, minutes}) do redis.call('XLEN', key) end
--- block: opening, sequence
+-- block: opening, sequence, header
 local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
-if tonumber(version or 1) ~= 1 then
-  return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1; nothing was changed')
+if version and version ~= '2' and version ~= '1' then
+  return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1 and 2; nothing was changed')
 end
 if seq and not string.match(seq, '^%d+$') then
   return redis.error_reply('ERR the field seq of ' .. meta .. ' is not a number; nothing was changed')
+end
+local function header(record) -- priority, max_attempts and body_bytes; nothing where it cannot be read
+  local priority, most, long = string.match(record, '^%d+ %S+ (%-?%d+) %S+ (%S+) %S+ %S+ %S+ (%S+) [^\n]*\n')
+  if priority then return priority, most, long end
+  if string.find(record, '^%d+:[^\n]*\n') then return '0', '-', '-' end
 end
 -- end
 if #ARGV < 2 or #ARGV > 1001 then return redis.error_reply('ERR a batch has 1 to 1000 ids; nothing was changed') end
@@ -48,7 +53,7 @@ redis.call('ZREM', ready, '') -- frees nothing: this goes on over maxmemory
 for at = 2, #ARGV do
   local id = ARGV[at]
   local record, line = redis.call('HGET', jobs, id), redis.call('HGET', attempts, id)
-  local priority, long = string.match(record or '', '^%d+ %S+ (%-?%d+) %S+ %S+ %S+ %S+ %S+ (%S+) [^\n]*\n')
+  local priority, _, long = header(record or '')
   local whole = priority and (long == '-' or redis.call('HEXISTS', bodies, id) == 1)
   local tried, own = string.match(line or '', '^(%d+) %S+ %S+ %S+ (%S+) %S .*$')
   local found, place, line_ok = {}, nil, tried or not line
@@ -69,7 +74,7 @@ for at = 2, #ARGV do
     if line and not tried then redis.call('HDEL', attempts, id) end
     if target == 'ready' and place ~= 'ready' then
       next_seq = next_seq + 1
-      redis.call('HSET', meta, 'version', 1, 'seq', string.format('%.0f', next_seq))
+      redis.call('HSET', meta, 'version', 2, 'seq', string.format('%.0f', next_seq))
       redis.call('ZADD', ready, string.format('%.0f', (tonumber(own) or tonumber(priority)) * 2 ^ 40 + next_seq), id)
     elseif target == 'dead' and place ~= 'dead' then
       redis.call('HSET', errors, id, cjson.encode({{now_ms, now_ms, '', 'the record of this job cannot be read'}}))

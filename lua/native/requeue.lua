@@ -28,11 +28,11 @@ local version, seq, watch, last_minute = unpack(redis.call('HMGET', meta, 'versi
 for _, key in ipairs({scheduled, ready, reserved, done, dead, wake}) do redis.call('ZCARD', key) end
 for _, key in ipairs({jobs, bodies, attempts}) do redis.call('HLEN', key) end
 for _, key in ipairs({events, minutes}) do redis.call('XLEN', key) end
--- block: opening, sequence, place_of
+-- block: opening, sequence, place_of, header
 local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
-if tonumber(version or 1) ~= 1 then
-  return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1; nothing was changed')
+if version and version ~= '2' and version ~= '1' then
+  return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1 and 2; nothing was changed')
 end
 if seq and not string.match(seq, '^%d+$') then
   return redis.error_reply('ERR the field seq of ' .. meta .. ' is not a number; nothing was changed')
@@ -43,6 +43,11 @@ local function place_of(id)
     if redis.call('ZSCORE', key, id) then return name end
   end
 end
+local function header(record) -- priority, max_attempts and body_bytes; nothing where it cannot be read
+  local priority, most, long = string.match(record, '^%d+ %S+ (%-?%d+) %S+ (%S+) %S+ %S+ %S+ (%S+) [^\n]*\n')
+  if priority then return priority, most, long end
+  if string.find(record, '^%d+:[^\n]*\n') then return '0', '-', '-' end
+end
 -- end
 if #ARGV < 3 or #ARGV > 1002 then return redis.error_reply('ERR a batch has 1 to 1000 ids; nothing was changed') end
 if #ARGV[1] > 13 or string.find(ARGV[1], '%D') then return redis.error_reply('ERR now_ms is a whole number; nothing was changed') end
@@ -51,7 +56,7 @@ local leaves = {done = {}, dead = {}}
 for at = 3, #ARGV do
   local id = ARGV[at]
   local place = seen[id] or place_of(id)
-  local priority, long = string.match(redis.call('HGET', jobs, id) or '', '^%d+ %S+ (%-?%d+) %S+ %S+ %S+ %S+ %S+ (%S+) [^\n]*\n')
+  local priority, _, long = header(redis.call('HGET', jobs, id) or '')
   if not leaves[place] then
     words[#words + 1] = place and {'wrong_place', place} or 'gone'
   elseif not priority or (long ~= '-' and redis.call('HEXISTS', bodies, id) == 0) then

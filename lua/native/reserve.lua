@@ -25,26 +25,26 @@
 --                  leased
 --          empty   (next_ms int)  nothing is ready
 --          paused  (next_ms int)  the queue is paused
-local scheduled, ready, reserved, dead, jobs, bodies, attempts, errors, meta, events, minutes, wake =
-  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
+local scheduled, ready, reserved, dead, jobs, bodies, attempts, errors, meta, events, minutes, wake = unpack(KEYS)
 local limit, worker, ttr_ms = tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
 local version, paused, token, ttr_default, max_default, watch, last_minute =
   unpack(redis.call('HMGET', meta, 'version', 'paused', 'token', 'ttr_ms', 'max_attempts', 'events', 'minute'))
-local due = tonumber(redis.call('ZRANGE', scheduled, '0', '0', 'WITHSCORES')[2] or math.huge)
-local deadline = tonumber(redis.call('ZRANGE', reserved, '0', '0', 'WITHSCORES')[2] or math.huge)
+local due = redis.call('ZRANGE', scheduled, '0', '0', 'WITHSCORES')[2] or math.huge
+local deadline = redis.call('ZRANGE', reserved, '0', '0', 'WITHSCORES')[2] or math.huge
 -- block: opening, noting
 local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
-if tonumber(version or 1) ~= 1 then
-  return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1; nothing was changed')
+if version and version ~= '2' and version ~= '1' then
+  return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1 and 2; nothing was changed')
 end
+last_minute = tonumber(last_minute) or 0
 if watch == 'on' or (tonumber(watch) or 0) > now_ms then redis.call('XLEN', events) end
-if now_ms - now_ms % 60000 > (tonumber(last_minute) or 0) then redis.call('XLEN', minutes) end
+if now_ms - now_ms % 60000 > last_minute then redis.call('XLEN', minutes) end
 -- end
-if #ARGV < 4 or string.find(ARGV[1] .. ARGV[2], '%D') or #ARGV[1] > 13 or not limit or limit < 1 or limit > 1000 then
+if #ARGV < 4 or #ARGV[1] > 13 or string.find(ARGV[1] .. ARGV[2], '%D') or not limit or limit < 1 or limit > 1000 then
   return redis.error_reply('ERR limit is 1 to 1000, now_ms a whole number; nothing was changed')
 end
-if #ARGV[4] > 13 or string.find(ARGV[4], '%D') or ttr_ms == 0 then
+if ARGV[4] ~= '' and (#ARGV[4] > 13 or string.find(ARGV[4], '%D') or ttr_ms == 0) then
   return redis.error_reply('ERR ttr_ms is a whole number, at least 1; nothing was changed')
 end
 if #worker > 200 or string.find(worker, '%c') then
@@ -53,52 +53,58 @@ end
 if token and not string.match(token, '^%d+$') then
   return redis.error_reply('ERR the field token of ' .. meta .. ' is not a number; nothing was changed')
 end
-local function next_ms()
-  local at = math.min(due, deadline)
-  return at < math.huge and math.max(0, math.ceil(at - now_ms)) or -1
-end
-local waiting = redis.call('ZCARD', ready)
-if paused or waiting == 0 then return {paused and 'paused' or 'empty', next_ms()} end
+local soonest = math.min(due, deadline) -- when something falls due or expires
+local function next_ms() return soonest < math.huge and math.max(0, math.ceil(soonest - now_ms)) or -1 end
+local heads = redis.call('ZRANGE', ready, '0', string.format('%d', limit - 1), 'WITHSCORES')
+if paused or #heads == 0 then return {paused and 'paused' or 'empty', next_ms()} end
 
-local heads, ids = redis.call('ZRANGE', ready, '0', string.format('%d', limit - 1), 'WITHSCORES'), {}
+local ids = {}
 for i = 1, #heads, 2 do ids[#ids + 1] = heads[i] end
 local records, lines = redis.call('HMGET', jobs, unpack(ids)), redis.call('HMGET', attempts, unpack(ids))
-local last = math.max(tonumber(token or 0), (ARGV[1] ~= '' and now_ms * 1000 or clock[1] * 1000000 + clock[2]) - 1)
-local rows, new_lines, deadlines, unreadable = {}, {}, {}, {}
+local last = math.max(token or 0, now_ms * 1000 + (ARGV[1] == '' and clock[2] % 1000 or 0) - 1)
+local rows, new_lines, deadlines, unreadable = {}, {}, {}, nil
 local since, proof, lease_of, until_text = string.format(' %d ', now_ms), nil, nil, nil -- a number costs as much as a command
-for i, id in ipairs(ids) do
-  local record, line, body = records[i] or '', lines[i], ''
-  local ttr, most, long = string.match(record, '^%d+ %S+ %-?%d+ (%S+) (%S+) %S+ %S+ %S+ (%S+) [^\n]*\n')
+for i = 1, #ids do
+  local id, record, line, body = ids[i], records[i] or '', lines[i], ''
+  local ttr, most, long = '-', '-', '-' -- of a short header, which says that all is default
+  if not string.find(record, '^%d+:[^\n]*\n') then
+    ttr, most, long = string.match(record, '^%d+ %S+ %-?%d+ (%S+) (%S+) %S+ %S+ %S+ (%S+) [^\n]*\n')
+  end
   local tried, priority, flag = 0, '-', '-'
   if line then tried, priority, flag = string.match(line, '^(%d+) %S+ %S+ %S+ (%S+) (%S) ') end
   if long and long ~= '-' then body = redis.call('HGET', bodies, id) end
   if not ttr or not tried or not body then
+    unreadable = unreadable or {}
     unreadable[#unreadable + 1] = id
   else
     last, tried = last + 1, tried + 1
     proof = string.format('%d', last)
-    local lease = ttr_ms or tonumber(ttr) or (tonumber(ttr_default) or 30000)
-    rows[#rows + 1] = {id, proof, tried, tonumber(most) or (tonumber(max_default) or 5), lease, record, body}
-    new_lines[#new_lines + 1], new_lines[#new_lines + 2] = id, string.format('%d ', tried) ..
+    local lease = ttr_ms or tonumber(ttr) or tonumber(ttr_default) or 30000
+    rows[#rows + 1] = {id, proof, tried, tonumber(most) or tonumber(max_default) or 5, lease, record, body}
+    new_lines[#new_lines + 1], new_lines[#new_lines + 2] = id, (line and string.format('%d ', tried) or '1 ') ..
       proof .. ' ' .. heads[i * 2] .. since .. priority .. ' ' .. flag .. ' ' .. worker
-    if lease ~= lease_of then lease_of, until_text = lease, string.format('%d', now_ms + lease) end
+    if lease ~= lease_of then
+      lease_of, until_text, soonest = lease, string.format('%d', now_ms + lease), math.min(soonest, now_ms + lease)
+    end
     deadlines[#deadlines + 1], deadlines[#deadlines + 2] = until_text, id
-    deadline = math.min(deadline, now_ms + lease)
   end
 end
-local wakes = (waiting > limit or math.min(due, deadline) - now_ms <= 10000) and redis.call('ZCARD', wake) == 0
-if #unreadable > 0 then
+local wakes = redis.call('ZCARD', wake) == 0
+  and (soonest - now_ms <= 10000 or #ids == limit and redis.call('ZCARD', ready) > limit)
+if unreadable then
   redis.call('ZCARD', dead)
   redis.call('HLEN', errors)
 end
 
-redis.call('ZREM', ready, '') -- frees nothing: a drain may go on over maxmemory
+if not proof or type(redis.pcall('HSET', meta, 'token', proof)) == 'table' then
+  redis.call('ZREM', ready, '') -- frees nothing: a drain may go on over maxmemory, where no script begins with what fills
+  if proof then redis.call('HSET', meta, 'token', proof) end
+end
 if proof then
-  redis.call('HSET', meta, 'token', proof)
   redis.call('HSET', attempts, unpack(new_lines))
   redis.call('ZADD', reserved, unpack(deadlines))
 end
-for _, id in ipairs(unreadable) do
+for _, id in ipairs(unreadable or {}) do
   redis.call('HSET', errors, id, cjson.encode({{now_ms, now_ms, worker, 'the record of this job cannot be read'}}))
   redis.call('ZADD', dead, string.format('%d', now_ms), id)
 end
@@ -117,7 +123,7 @@ if minute > (tonumber(last_minute) or 0) then
 end
 -- end
 note('HINCRBY', meta, 'reserved', string.format('%d', #rows))
-if #unreadable > 0 then note('HINCRBY', meta, 'dead', #unreadable) end
+if unreadable then note('HINCRBY', meta, 'dead', #unreadable) end
 if wakes then note('ZADD', wake, '0', 'wake') end
 if watch == 'on' or (tonumber(watch) or 0) > now_ms then
   for _, id in ipairs(ids) do note('XADD', events, 'MAXLEN', '~', '10000', '*', 'verb', 'reserve', 'id', id, 'worker', worker) end

@@ -27,17 +27,22 @@ local version, watch, last_minute = unpack(redis.call('HMGET', meta, 'version', 
 for _, key in ipairs({scheduled, ready, reserved, done, dead, wake}) do redis.call('ZCARD', key) end
 for _, key in ipairs({jobs, bodies, attempts, errors}) do redis.call('HLEN', key) end
 for _, key in ipairs({events, minutes}) do redis.call('XLEN', key) end
--- block: opening, place_of
+-- block: opening, place_of, header
 local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
-if tonumber(version or 1) ~= 1 then
-  return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1; nothing was changed')
+if version and version ~= '2' and version ~= '1' then
+  return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1 and 2; nothing was changed')
 end
 local places = {scheduled = scheduled, ready = ready, reserved = reserved, done = done, dead = dead}
 local function place_of(id)
   for name, key in pairs(places) do
     if redis.call('ZSCORE', key, id) then return name end
   end
+end
+local function header(record) -- priority, max_attempts and body_bytes; nothing where it cannot be read
+  local priority, most, long = string.match(record, '^%d+ %S+ (%-?%d+) %S+ (%S+) %S+ %S+ %S+ (%S+) [^\n]*\n')
+  if priority then return priority, most, long end
+  if string.find(record, '^%d+:[^\n]*\n') then return '0', '-', '-' end
 end
 -- end
 if #ARGV < 8 or #ARGV > 7001 or #ARGV % 7 ~= 1 then
@@ -49,7 +54,7 @@ for at = 2, #ARGV, 7 do
   local what = (#id < 1 or #id > 512) and 'an id has 1 to 512 bytes'
     or not places[place] and 'the place is scheduled, ready, reserved, done or dead'
     or not (score and math.abs(score) < 2 ^ 53 and string.find(ARGV[at + 2], '^[%d.e+-]+$')) and 'the score is a number below 2^53'
-    or place ~= 'done' and not string.match(record, '^%d+ %S+ %-?%d+ %S+ %S+ %S+ %S+ %S+ %S+ [^\n]*\n') and 'the record is not one'
+    or place ~= 'done' and not header(record) and 'the record is not one'
     or line ~= '' and not string.match(line, '^%d+ %S+ %S+ %S+ %S+ %S .*$') and 'the line of attempts is not one'
     or place == 'reserved' and not tonumber(string.match(line, '^%d+ %S+ (%S+) ') or '') and 'a reserved job has a line of attempts'
   if what then return redis.error_reply('ERR row ' .. (at + 5) / 7 .. ': ' .. what .. '; nothing was changed') end
@@ -66,6 +71,7 @@ for at = 2, #ARGV, 7 do
       place, score, line = 'ready', position, table.concat({tried, '-', position, now_ms, rest}, ' ')
     end
     words[#words + 1], restored, woken = {'moved', place}, restored + 1, woken or place == 'ready' or place == 'scheduled'
+    if restored == 1 then redis.call('HSET', meta, 'version', '2') end -- its header may be a short one
     if record ~= '' then redis.call('HSET', jobs, id, record) end
     for column, key in pairs({[4] = bodies, [6] = errors}) do
       if ARGV[at + column] ~= '' then redis.call('HSET', key, id, ARGV[at + column]) end

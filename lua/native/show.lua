@@ -28,7 +28,7 @@ for name, key in pairs({scheduled = scheduled, ready = ready, reserved = reserve
 end
 if place == '' and record == '' then return {'gone'} end
 local cut = string.find(record, '\n', 1, true) or #record
-local long = tonumber(string.match(record, '^%S+ %S+ %S+ %S+ %S+ %S+ %S+ %S+ (%d+) ') or '')
+local long = tonumber(string.match(record, '^%d+ %S+ %S+ %S+ %S+ %S+ %S+ %S+ (%d+) ') or '')
 local size, body = long or #record - cut, string.sub(record, cut + 1)
 if body_bytes >= 0 and size > body_bytes then
   body = ''

@@ -361,8 +361,10 @@ def _act_on_jobs(session: Session, engine: Engine, request: Request, script: Scr
 
 
 def _asks_where(script: Script) -> bool:
-    """Whether it must be told where a job stands, or all its bytes: then it cannot be asked about one nobody sees."""
-    return any(arg.name in ("place", "member") and not arg.optional for arg in (*script.args, *script.each))
+    """Whether it must be told where a job stands, or all its bytes, or others that are made of them: then it cannot be
+    asked about one nobody sees."""
+    args = (*script.args, *script.each)
+    return any(arg.name == "new" or (arg.name in ("place", "member") and not arg.optional) for arg in args)
 
 
 def _act_on_place(session: Session, engine: Engine, request: Request, script: Script, form: dict[str, object]) -> int:

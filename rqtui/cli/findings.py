@@ -62,7 +62,7 @@ def sentences(found: Sequence[Finding], words: str, now_ms: int = 0) -> list[str
 
     lines = []
     for finding in found:
-        ids = "".join(f" {shown_id(id)}:" for id in finding.ids)
+        ids = "".join(f" {shown}:" for id in finding.ids if (shown := shown_id(id)) not in finding.text)
         where = f"{finding.queue}: " if finding.queue else ""
         todo = remedy(finding, words)
         said = f"{safe(where)}{ids} {safe(sentence(finding, now_ms))}".replace("  ", " ").strip()

@@ -10,7 +10,7 @@ import typer
 
 from rqtui.cli import documents, output
 from rqtui.cli.arguments import QUEUE, note_if_unheard, note_if_unknown
-from rqtui.cli.session import DONE, Session
+from rqtui.cli.session import DONE, REFUSED, Session
 from rqtui.errors import UsageError, WrongType
 
 if TYPE_CHECKING:
@@ -63,32 +63,41 @@ def jobs(
         return DONE
     if cursor is not None:
         raise UsageError("--cursor goes on in one place; name it: rqtui jobs QUEUE PLACE --cursor C.")
-    pages = [_page(engine, ref, each, limit, 0, found) for each in _held(engine, ref)]
+    held, code = _held(engine, ref)
+    pages = []
+    for each in held:
+        try:
+            page = _page(engine, ref, each, limit, 0, found)
+        except WrongType as error:
+            output.say(str(error))
+            code = REFUSED
+        else:
+            pages += [page] if page.jobs or not code else []
     if session.as_json:
         places = [_document(page) for page in pages]
         output.write_json({**documents.queue_fields(ref.queue), "layout": ref.layout, "places": places})
-        return DONE
+        return code
     for page in pages:
         output.write_lines([f"{page.place}:"])
         _write_jobs(page, engine.now_ms(), tells, _cursor(page.next), engine.words(ref))
-    if not pages:
+    if not pages and not code:
         output.say(f"nothing stands in {ref.queue}.")
-    return DONE
+    return code
 
 
-def _held(engine: Engine, ref: Ref) -> list[str]:
-    """The places that hold something, in the layout's order. Raises WrongType where they cannot be counted."""
+def _held(engine: Engine, ref: Ref) -> tuple[list[str], int]:
+    """(The places that hold something, in their order, DONE); all of them where they cannot be counted, REFUSED."""
     from rqtui.model import Focus
 
     [counted] = engine.snapshot(Focus(queues=(ref,))).queues
-    if counted.error:
-        raise WrongType(counted.error)
-    note_if_unknown(counted)
     layout = engine.layouts[ref.layout]
+    if counted.error:
+        return [place.name for place in layout.places], REFUSED
+    note_if_unknown(counted)
     note_if_unheard(engine, (ref,))
     known = [count for count in counted.counts if count.is_known]
     held = {count.place for count in known if count.count or not count.exact}  # an estimate may miss some
-    return [place.name for place in layout.places if place.name in held]
+    return [place.name for place in layout.places if place.name in held], DONE
 
 
 def _document(page: Page) -> dict[str, Any]:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import repeat
 from types import MappingProxyType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from rqtui import durations
 from rqtui.client import native_keys
@@ -32,12 +33,16 @@ OPTIONS = ("name", "delay", "due", "priority", "ttr", "max_attempts", "backoff",
 _NO_OPTIONS = (None,) * len(OPTIONS)
 
 
-@dataclass(frozen=True, slots=True)
-class Put:
+class Put(NamedTuple):
     """What became of one job that was put: `moved`, or `exists` when the queue knew its id already."""
 
     id: str
     word: str
+
+
+def _moved(ids: Iterable[str]) -> list[Put]:
+    """A Put for each, made without a step of Python for each."""
+    return list(map(tuple.__new__, repeat(Put), zip(ids, repeat("moved"), strict=False)))
 
 
 Entered = TypeVar("Entered")
@@ -55,11 +60,17 @@ class Batch:
     def puts(self, answer: Answer) -> list[Put]:
         """What became of each."""
         if not self.has_given_ids:  # an id of ours can only exist by our own first try
-            return [Put(id, "moved") for id in self.ids]
+            return _moved(self.ids)
         return [Put(_text(id), one.word) for id, one in zip(self.ids, answer.each, strict=True)]
 
 
-_Row = tuple[bytes | None, bytes, Mapping[str, Any]]  # the id where one was given, the encoded body, other columns
+@dataclass(slots=True)
+class _Rows:
+    """The jobs of a batch, column by column; and the ids that are given, by row."""
+
+    bodies: list[bytes] = field(default_factory=list)
+    others: list[Mapping[str, Any]] = field(default_factory=list)
+    ids_given: dict[int, bytes] = field(default_factory=dict)
 
 
 class Calls(Generic[Word, Entered]):
@@ -71,6 +82,7 @@ class Calls(Generic[Word, Entered]):
         self.keys: Mapping[str, str] = native_keys.keys(name)
         self._scripts = load("native")
         self._keys_of: dict[str, KeysOf] = {}
+        self._plain = self._keys_for("enqueue").shortest_rows()  # of jobs with an id and a body alone, as most are
         self._registered_s: float | None = None
 
     # Putting
@@ -102,11 +114,10 @@ class Calls(Generic[Word, Entered]):
         encoded = self.codec.encode(body)
         job_id = new_id() if id is None else _checked_id(id)
         if given == _NO_OPTIONS and type(encoded) is bytes:
-            words: list[Wire] = [b"", b"2", job_id, encoded]
-            call = self._scripts["enqueue"].call_of(self._keys_for("enqueue"), words, 1)
+            call = self._plain.call([job_id, encoded], 1)
         else:
             made = columns(dict(zip(OPTIONS, given, strict=True)))
-            call = self._rows([(job_id, encoded, made)])
+            call = self._rows([job_id], [encoded], [made])
         return self._enter(job_id, id is not None, call, durable)
 
     def _enter(self, id: str | bytes, is_given: bool, call: Call, durable: bool) -> Entered:
@@ -114,24 +125,27 @@ class Calls(Generic[Word, Entered]):
 
     def _batches(self, items: Iterable[Any], options: Mapping[str, Any]) -> Iterator[Batch]:
         """The jobs, as many at a time as a call may have, with ids, in the order of the script's columns."""
-        common = columns(options)
-        rows: list[_Row] = []
-        size = 0
+        common, encode = columns(options), self.codec.encode
+        rows, size = _Rows(), 0
         for number, item in enumerate(items, 1):
-            row = (
-                self._described(item, number, options)
-                if isinstance(item, dict)
-                else (None, self.codec.encode(item), common)
-            )
-            rows.append(row)
-            size += len(row[1])
-            if len(rows) >= MOST or size >= MOST_BYTES:
+            if isinstance(item, dict):
+                given, body, others = self._described(item, number, options)
+                if given is not None:
+                    rows.ids_given[len(rows.bodies)] = given
+            else:
+                body, others = encode(item), common
+            rows.bodies.append(body)
+            rows.others.append(others)
+            size += len(body)
+            if len(rows.bodies) >= MOST or size >= MOST_BYTES:
                 yield self._with_ids(rows)
-                rows, size = [], 0
-        if rows:
+                rows, size = _Rows(), 0
+        if rows.bodies:
             yield self._with_ids(rows)
 
-    def _described(self, item: Mapping[str, Any], number: int, options: Mapping[str, Any]) -> _Row:
+    def _described(
+        self, item: Mapping[str, Any], number: int, options: Mapping[str, Any]
+    ) -> tuple[bytes | None, bytes, Mapping[str, Any]]:
         if "body" not in item:
             raise UsageError(f'Job {number}: a dict describes a job and needs "body": {{"body": …, "id": …}}.')
         given = {**options, **item}
@@ -139,21 +153,19 @@ class Calls(Generic[Word, Entered]):
         made = columns(given)
         return None if job_id is None else _checked_id(job_id), self.codec.encode(body), made
 
-    def _with_ids(self, rows: Sequence[_Row]) -> Batch:
-        given = [row[0] for row in rows]
-        new = iter(new_ids(given.count(None)))
-        ids = [next(new) if id is None else id for id in given]
-        call = self._rows([(id, body, made) for id, (_, body, made) in zip(ids, rows, strict=True)])
-        return Batch(ids, any(id is not None for id in given), call)
+    def _with_ids(self, rows: _Rows) -> Batch:
+        ids: list[Any] = list(new_ids(len(rows.bodies)))
+        for at, id in rows.ids_given.items():
+            ids[at] = id
+        return Batch(ids, bool(rows.ids_given), self._rows(ids, rows.bodies, rows.others))
 
-    def _rows(self, rows: Sequence[tuple[str | bytes, bytes, Mapping[str, Any]]]) -> Call:
-        """Jobs as a call: id, encoded body, other columns."""
-        if all([not made and type(body) is bytes for _, body, made in rows]):  # as most are: nothing to be looked at
-            words: list[Wire] = [b"", b"2"]
-            for id, body, _ in rows:
-                words += (id, body)
-            return self._scripts["enqueue"].call_of(self._keys_for("enqueue"), words, len(rows))
-        described: list[Mapping[str, object]] = [{"id": id, "body": body, **made} for id, body, made in rows]
+    def _rows(self, ids: Sequence[Wire], bodies: Sequence[bytes], others: Sequence[Mapping[str, Any]]) -> Call:
+        """Jobs as a call: ids, encoded bodies, other columns."""
+        if not any(others) and set(map(type, bodies)) == {bytes}:  # as most are: nothing to be looked at
+            words: list[Wire] = [b""] * (2 * len(bodies))
+            words[::2], words[1::2] = ids, bodies
+            return self._plain.call(words, len(bodies))
+        described = [{"id": id, "body": body, **made} for id, body, made in zip(ids, bodies, others, strict=True)]
         return self.call("enqueue", NOTHING, described)
 
     def _has_to_register(self) -> bool:

@@ -50,7 +50,7 @@ async def durably(
     answer = await send(call)
     try:
         # An id that existed wrote nothing, so there would be nothing to wait for; the same value again is a write.
-        await execute("HSET", meta, "version", "1")
+        await execute("HSET", meta, "version", "2")
         safe = (not has_failover and await _is_on_disk(execute)) or await _is_on_replica(execute)
     except (exceptions.RedisError, OSError) as error:
         raise Unknown(

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
 
+from rqtui.client import native_record
 from rqtui.client.codecs import Codec
 from rqtui.durations import Duration, parse
 from rqtui.errors import UsageError
@@ -23,7 +24,6 @@ from rqtui.text.names import to_text
 log = logging.getLogger("rqtui")
 
 ERROR_BYTES = 2000  # what the scripts keep of an error; the end of a traceback says most, so it is cut here
-_NAME = 9  # the column of a record's header that holds the name, which is last and may hold spaces
 
 
 Word = TypeVar("Word")
@@ -118,7 +118,7 @@ class Leased(Generic[Word]):
     @property
     def name(self) -> str:
         """The kind of job, as it was put; empty when none was given."""
-        return to_text(self._header.split(b" ", _NAME)[_NAME])
+        return to_text(native_record.fields(self._header)[native_record.NAME])
 
     @property
     def attempts(self) -> int:

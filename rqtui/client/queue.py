@@ -13,7 +13,7 @@ A body is encoded by the queue's codec. Durations are seconds or text such as `5
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from threading import Event
 from typing import Any, Self
 
@@ -30,9 +30,12 @@ from rqtui.connection.connect import DEFAULT_URL, connect, connect_like
 from rqtui.connection.nodes import of_key
 from rqtui.durations import Duration
 from rqtui.errors import ServerError, Unknown
-from rqtui.scripts.script import Answer, Call, run
+from rqtui.scripts import transport
+from rqtui.scripts.script import Answer, Call
 
 __all__ = ["BYTES", "JSON", "MSGPACK", "Codec", "Consumer", "Job", "Put", "Queue"]
+
+run: Callable[[Redis, Call], Answer] = transport.run  # of `script.run` without what that puts off importing
 
 
 class Queue(Calls[str, Put]):

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rqtui.engine.ticker")
 
-DISCOVER_S = 30.0
+DISCOVER_S, LEAST_DISCOVER_S = 30.0, 5.0  # between two looks for queues: a new one is seen soon, and
+DISCOVER_SHARE = 200  # times as long as the last look took: half a percent of Redis
 RESTING = 5  # times as long between two pictures while nobody can see them
 PINGS = 3  # of which the quickest counts; one is enough on a link on which it takes longer than FAR_MS
 FAR_MS = 20.0
@@ -144,8 +145,9 @@ class Ticker:
         self._discovery: Iterator[Any] | None = None
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
-        self._due_s = self._discover_s = 0.0
-        self._is_asked = False
+        self._due_s = self._discover_s = self._rtt_s = 0.0
+        self._looked_s = 0.0  # that the look for queues under way took so far
+        self._is_asked = self._has_news = False
         self._lost_s = self._failed_s = 0.0
         self._failures = 0
         self._ids = itertools.count(1)
@@ -333,15 +335,15 @@ class Ticker:
             self._step_task()
         if self._works:
             self._step_work()
-        if self._discovery is not None and next(self._discovery, None) is None:
-            self._discovery = None
-            self._due_s = 0.0
+        if self._discovery is not None:
+            self._step_discovery(self._discovery)
         now = time.monotonic()
         if now < self._due_s:
             return
         if now >= self._discover_s and self._discovery is None:
-            self._discover_s = now + DISCOVER_S
-            self._is_rtt_due = True
+            self._discover_s, self._looked_s = now + DISCOVER_S, 0.0
+            if now >= self._rtt_s:
+                self._is_rtt_due, self._rtt_s = True, now + DISCOVER_S
             self._discovery = self.engine.discover(self._is_asked, most=None)
             self._is_asked = False
             if not self.engine.refs:  # the first picture waits for names, but not long; later ones do not
@@ -358,6 +360,19 @@ class Ticker:
         self.post(Refreshed(snapshot, focus))
         if self._is_rtt_due:  # after a picture, which it must not delay, and which has made the connection
             self._rtt_ms, self._is_rtt_due = self._measured_ms(), False
+
+    def _step_discovery(self, steps: Iterator[Any]) -> None:
+        """A step of the look for queues; after the last one a picture, where there are others than before."""
+        began, before = time.monotonic(), self.engine.refs
+        is_over = next(steps, None) is None
+        now = time.monotonic()
+        self._looked_s += now - began
+        if before is not self.engine.refs:
+            self._has_news = True
+        if is_over:
+            self._discovery = None
+            self._discover_s = min(self._discover_s, now + max(LEAST_DISCOVER_S, DISCOVER_SHARE * self._looked_s))
+            self._due_s, self._has_news = (0.0, False) if self._has_news else (self._due_s, False)
 
     def _spent(self) -> Cost | None:
         """All that was asked of Redis since the picture an interval ago, or the last one before that."""

@@ -35,12 +35,14 @@ class Fault:
     """Words for one kind of finding: `{number}` how many, `{id}` an example, `{key}` the key, `{queue}` the queue,
     `{seconds:age}` a duration.
 
-    In the remedy they are quoted for a shell, and `rqtui reap {queue}` names layout and options, too.
+    In the remedy they are quoted for a shell, and `rqtui reap {queue}` names layout and options, too. `key` is what
+    helps on a screen, as it is without a keymap.
     """
 
     severity: str
     text: str
     remedy: str
+    key: str = ""
 
 
 class Number(int):
@@ -308,6 +310,7 @@ class Foreign(Layout):
                     remedy.format(**quoted),
                     (row["key"],) if row["key"] else (),
                     (id,) if id else (),
+                    key=fault.key,
                     jobs=row.get("number", 0),
                     since_ms=row.get("since_ms"),
                     until_ms=row.get("until_ms"),

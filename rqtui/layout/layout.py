@@ -406,10 +406,8 @@ class Layout:
             rows = [form] if script.per_row or any(column.name in form for column in script.each) else []
             call = self.call(name, queue, form, rows)
             return [Ask((call,), lambda answers: _read_whole(script, form, answers[0]))]
-        refused = [
-            (job, Outcome(name, job.id, "refused", why)) for job in jobs if (why := self._heard_why(name, job.place))
-        ]
-        jobs = [job for job in jobs if not self._heard_why(name, job.place)]
+        refused = [(job, Outcome(name, job.id, "refused", why)) for job in jobs if (why := self.refusal(name, job))]
+        jobs = [job for job in jobs if not self.refusal(name, job)]
         new: dict[int, bytes] = {}  # by `id()` of a job: two in a list may have the same name
         if any(column.name == "new" for column in script.each):
             for job in jobs:
@@ -422,11 +420,19 @@ class Layout:
         asks = [self._chunk_ask(name, queue, chunk, form, new) for chunk in chunks]
         return [*([_told(refused)] if refused else []), *asks]
 
+    def can_resume(self, queue: Queue) -> bool:
+        """Whether a resume does something for a queue, as it was counted."""
+        return queue.paused
+
     def refuse_what_was_heard(self, name: str, places: Collection[str]) -> None:
         """Raises UsageError for a verb on places without a key, unless it takes jobs there (`can`)."""
         for place in self.places:
             if place.name in places and (why := self._heard_why(name, place.name)):
                 raise UsageError(why)
+
+    def refusal(self, name: str, job: Job) -> str:
+        """Why a verb cannot be asked for this job, of which Redis need not be asked; empty where it can."""
+        return self._heard_why(name, job.place)
 
     def _heard_why(self, name: str, place: str) -> str:
         """Why a verb takes no job of this place, if that is since the place has no key."""

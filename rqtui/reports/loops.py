@@ -61,23 +61,29 @@ def report(engine: Engine, refs: Sequence[Ref], most: int) -> Report:
     loops = tuple(
         Standing(
             verb,
-            late(verb, queues.values()),
-            min((ms for queue in queues.values() if (ms := next_ms(verb, queue)) is not None), default=None),
+            late(verb, queues.values(), engine.layouts),
+            min(
+                (ms for queue in queues.values() if (ms := next_ms(verb, queue, engine.layouts)) is not None),
+                default=None,
+            ),
             None if named is None else named.get(verb, 0),
         )
         for verb in LOOPS
     )
-    found = sorted(coming(looked), key=lambda each: each.in_ms)
+    found = sorted(coming(looked, engine.layouts), key=lambda each: each.in_ms)
     return Report(looked.taken_ms, loops, tuple(found[:most]))
 
 
-def late(verb: str, queues: Iterable[Queue]) -> int:
-    """Jobs that are due, or whose leases are over."""
-    return sum(queue.overdue if verb == "dispatch" else queue.expired for queue in queues)
+def late(verb: str, queues: Iterable[Queue], layouts: Mapping[str, Layout]) -> int:
+    """Jobs that are due, or whose leases are over, where the loop has something to do with them."""
+    waiting = (queue for queue in queues if layouts[queue.layout].can(verb))
+    return sum(queue.overdue if verb == "dispatch" else queue.expired for queue in waiting)
 
 
-def next_ms(verb: str, queue: Queue) -> int | None:
-    """When the loop has something to do in a queue, from now; negative: it is late."""
+def next_ms(verb: str, queue: Queue, layouts: Mapping[str, Layout]) -> int | None:
+    """When the loop has something to do in a queue, from now; negative: it is late. None: nothing, or never."""
+    if not layouts[queue.layout].can(verb):
+        return None
     return queue.next_due_ms if verb == "dispatch" else queue.next_expiry_ms
 
 
@@ -85,22 +91,20 @@ def heads(
     verb: str, queues: Mapping[Ref, Queue], layouts: Mapping[str, Layout], most: int, first: Sequence[Ref] = ()
 ) -> Iterator[tuple[Ref, str]]:
     """The places with the next jobs for a loop: those of the nearest queues, and before them those of `first`."""
-    soon = {ref: next_ms(verb, queue) for ref, queue in queues.items()}
+    soon = {ref: next_ms(verb, queue, layouts) for ref, queue in queues.items()}
     near = sorted((ms, str(ref), ref) for ref, ms in soon.items() if ms is not None)
     waiting = [ref for ref in first if soon.get(ref) is not None]
     for ref in dict.fromkeys([*waiting, *(ref for _ms, _name, ref in near[:most])]):
-        layout = layouts[ref.layout]
-        if layout.can(verb):
-            yield from ((ref, place.name) for place in layout.places if place.state is TAKES[verb])
+        yield from ((ref, place.name) for place in layouts[ref.layout].places if place.state is TAKES[verb])
 
 
-def coming(snapshot: Snapshot) -> Iterator[Coming]:
-    """The jobs at the heads that were looked at, each with its time."""
+def coming(snapshot: Snapshot, layouts: Mapping[str, Layout]) -> Iterator[Coming]:
+    """The jobs at the heads that were looked at, each with its time; none of a page that another view asked for."""
     for page in snapshot.pages:
         for job in page.jobs:
             verb = "reap" if job.state is State.RESERVED else "dispatch"
             at_ms = job.deadline_ms if verb == "reap" else job.due_ms
-            if at_ms is not None:
+            if at_ms is not None and layouts[page.layout].can(verb):
                 yield Coming(at_ms - snapshot.taken_ms, verb, Ref(page.layout, page.queue), job)
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
+from rqtui.client import native_record
 from rqtui.client.native_keys import keys
 from rqtui.engine.loops import Round
 from rqtui.errors import ServerError
@@ -273,7 +274,7 @@ class Crew:
         run_ms = 0
         wall_s = time.monotonic()
         for id, token, attempt, _most, ttr_ms, record, _body in answer.rows:
-            name = record.split(b"\n", 1)[0].split(b" ", 9)[-1].decode("utf-8", "replace")
+            name = native_record.fields(record)[-1].decode("utf-8", "replace")
             fate = self._scenario.fate(self._seed, name, id, attempt)
             error = "" if self.is_fixed else fate.error
             worker.holds.append(_Lease(id, token, ttr_ms / 1000, error, fate.kills, wall_s))

@@ -18,7 +18,7 @@ from redis import Redis, exceptions
 from rqtui.connection import cluster as topology
 from rqtui.connection.arrived import take_arrived
 from rqtui.connection.cluster import Cluster
-from rqtui.connection.pool import reconnect_if_stale
+from rqtui.connection.pool import Line, Pool, reconnect_if_stale
 from rqtui.coroutines import run_at_once
 from rqtui.errors import Denied, Elsewhere, NodeAway, RqtuiError, ScriptError, Unreachable, WrongType
 from rqtui.scripts import acl_denials
@@ -46,6 +46,36 @@ def send(client: Redis | Cluster, calls: Sequence[Any]) -> list[Any]:
 
         run_at_once(follow(again, calls, results))
     return results
+
+
+def run(client: Redis | Cluster, call: Any) -> Any:
+    """Send one call and return its answer; see `script.run`."""
+    result = send_one(client, call)
+    if isinstance(result, Exception):
+        raise result
+    return result
+
+
+def send_one(client: Redis | Cluster, call: Any) -> Any:
+    """An answer or an error for one call, as `send` gives it.
+
+    The bytes that say that it happened are known before they come; where nothing but bytes passes, they are looked at
+    as they are. Whatever else comes goes the way of all replies.
+    """
+    pool: Any = None if isinstance(client, Cluster) or client.connection is not None else client.connection_pool
+    done = call.script.done_answer(call.row_count)
+    if type(pool) is not Pool or not pool.only_passes_bytes or done is None:
+        return send(client, (call,))[0]
+    try:
+        line = pool.take()
+    except exceptions.RedisError as error:
+        return script_errors.from_connecting(error)
+    try:
+        expected, answer = done
+        replies = _exchange(line.connection, (_packed(call, False),), line if line.is_plain else None, expected)
+        return answer if replies is _AS_EXPECTED else _told(line.connection, pool, (call,), replies)[0]
+    finally:
+        pool.give_back(line)
 
 
 def is_elsewhere(results: Sequence[Any]) -> bool:
@@ -129,9 +159,12 @@ _without_read_only: WeakSet[Any] = WeakSet()
 
 def _run_on(connection: Any, pool: Any, calls: Sequence[Any]) -> list[Any]:
     number = sum([call.replies for call in calls])
-    replies = _exchange(connection, first_tries(pool, calls), number)
-    if number != len(calls):
-        replies = _by_call(calls, replies)
+    replies = _exchange(connection, first_tries(pool, calls), number=number)
+    return _told(connection, pool, calls, replies if number == len(calls) else _by_call(calls, replies))
+
+
+def _told(connection: Any, pool: Any, calls: Sequence[Any], replies: list[Any]) -> list[Any]:
+    """What the replies to these calls say, after what has to be sent again."""
     results = answers(calls, replies)
     if results is not None:
         return results
@@ -214,12 +247,22 @@ def _packed(call: Any, read_only: bool) -> bytes:
     """
     if call.packed:
         return bytes(call.packed)
-    if call.keys_of is None:
+    opening = call.opening
+    if opening is None:
         return _pack(call.command(read_only))
-    head = call.keys_of.heads.get(read_only)
+    at = len(opening.argv)
+    head = opening.heads.get(read_only)
     if head is None:
-        head = call.keys_of.heads[read_only] = _without_count(_pack(call.opening(read_only)))
-    return b"*%d\r\n%b%b" % (len(call.keys) + len(call.argv) + 3, head, _without_count(_pack(call.argv)))
+        whole = call.command(read_only)
+        head = opening.heads[read_only] = _without_count(_pack(whole[: len(whole) - len(call.argv) + at]))
+    tail = call.argv[at:] if at else call.argv
+    words = 3 + len(opening.keys) + at + len(tail)
+    count = _COUNTS[words] if words < len(_COUNTS) else b"*%d\r\n" % words
+    packed: bytes = count + head + _without_count(_pack(tail))
+    return packed
+
+
+_COUNTS = [b"*%d\r\n" % count for count in range(64)]  # how a command begins; to print one is dear
 
 
 def _pack(words: Sequence[Wire]) -> bytes:
@@ -249,9 +292,17 @@ def _is_unknown_to_server(reply: Any) -> bool:
     return isinstance(reply, exceptions.NoScriptError) or ("unknown command" in text and "evalsha_ro" in text)
 
 
-def _exchange(connection: Any, commands: Sequence[bytes], number: int = 0) -> list[Any]:
+_AS_EXPECTED: list[Any] = []
+"""In place of the replies: what was expected came."""
+
+
+def _exchange(
+    connection: Any, commands: Sequence[bytes], line: Line | None = None, expected: bytes = b"", number: int = 0
+) -> list[Any]:
     """Send packed commands at once and read `number` replies (0: as many as they are); errors stand among them, `_Lost`
     where none came.
+
+    With a plain `line` of this connection `_AS_EXPECTED`, when exactly the bytes `expected` came.
     """
     replies: list[Any] = []
     number = number or len(commands)
@@ -259,6 +310,8 @@ def _exchange(connection: Any, commands: Sequence[bytes], number: int = 0) -> li
         return replies
     try:
         connection.send_packed_command([b"".join(commands)], check_health=False)
+        if line is not None and line.reads(expected):
+            return _AS_EXPECTED
         while len(replies) < number:
             try:
                 replies.append(connection.read_response(disconnect_on_error=False))

@@ -46,7 +46,7 @@ def tail_to_argv(
         if issubclass(kind, str | bytes):
             raise UsageError(f"{where}: a row is a sequence or a mapping, not {kind.__name__}")
         if issubclass(kind, Mapping):
-            rows = [_in_order(row, columns, where) if isinstance(row, Mapping) else row for row in rows]
+            rows = _in_order(rows, columns, where)
     try:
         values = list(zip(*rows, strict=True))
     except ValueError:
@@ -68,7 +68,7 @@ def filled(
 
     Rows that differ in their width, or are none, are returned as they are: `tail_to_argv` refuses them.
     """
-    made = [_in_order(row, columns, where) if isinstance(row, Mapping) else row for row in rows]
+    made = _in_order(rows, columns, where)
     width = len(made[0]) if made and not isinstance(made[0], str | bytes) else 0
     needed = sum(not column.optional for column in columns)
     if not needed <= width <= len(columns) or any(len(row) != width for row in made):
@@ -78,11 +78,20 @@ def filled(
     return columns[:width], made if len(made[0]) == width else [row[:width] for row in made]
 
 
-def _in_order(row: Mapping[str, object], columns: Sequence[Arg], where: str) -> tuple[object, ...]:
+def _in_order(rows: Iterable[Any], columns: Sequence[Arg], where: str) -> list[Any]:
+    """The rows; those that are mappings as tuples."""
     names = [column.name for column in columns]
-    if unknown := [name for name in row if name not in names]:
-        raise UsageError(f"{where}: a row has no column {unknown[0]!r}; the columns are {', '.join(names)}")
-    return tuple(row.get(name) for name in names)
+    known = frozenset(names)
+    made: list[Any] = []
+    for row in rows:
+        if not isinstance(row, Mapping):
+            made.append(row)
+            continue
+        if not known.issuperset(row):
+            unknown = next(name for name in row if name not in known)
+            raise UsageError(f"{where}: a row has no column {unknown!r}; the columns are {', '.join(names)}")
+        made.append(tuple(map(row.get, names)))
+    return made
 
 
 def _column_to_argv(values: Sequence[Any], arg: Arg, where: str) -> Sequence[Wire]:

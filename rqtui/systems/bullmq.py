@@ -131,6 +131,10 @@ class BullMQ(Foreign):
         """As every layout; scripts that make keys are told what stands before all of them."""
         return super().call(name, queue, {**self.fitting(name, {"p": self.before(queue)}), **args}, rows)
 
+    def can_resume(self, queue: Queue) -> bool:
+        """Also where jobs were left in `paused` by an upgrade."""
+        return queue.paused or queue.count("paused") > 0
+
     # -- queues ---------------------------------------------------------------------------------------------------
 
     def discover(self, client: Any) -> Iterator[list[str]]:

@@ -1,4 +1,4 @@
-"""rqtui's own queue, as `lua/README.md` describes it (schema version 1).
+"""rqtui's own queue, as `lua/README.md` describes it (schema versions 1 and 2).
 
 Keys of queue `q`: `rqtui:{q}:` followed by scheduled, ready, reserved, done, dead (sorted sets of ids), jobs, bodies,
 attempts, errors, meta, workers (hashes), events, minutes (streams), wake (a marker). `rqtui:queues` is a set of names.
@@ -15,6 +15,7 @@ from functools import cache, lru_cache
 from math import isfinite
 from typing import Any
 
+from rqtui.client import native_record
 from rqtui.client.native_keys import QUEUES, keys
 from rqtui.errors import ServerError, UsageError
 from rqtui.layout.layout import Answers, Ask, Layout, answered, uncounted
@@ -449,9 +450,10 @@ def decode(queue: str, place: str, id: bytes, score: float, record: bytes, line:
 
 def _header(state: State, record: bytes) -> dict[str, Any]:
     """What a record says in its first line."""
-    header = record.split(b"\n", 1)[0].split(b" ", 9)
     try:
-        enqueued, due, priority, ttr, most, _backoff, _cap, _keep, _bytes, name = (text(field) for field in header)
+        enqueued, due, priority, ttr, most, _backoff, _cap, _keep, _bytes, name = map(
+            text, native_record.fields(record)
+        )
         return {
             "enqueued_ms": _whole(enqueued),
             "priority": _whole(priority),

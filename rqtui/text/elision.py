@@ -15,7 +15,7 @@ from functools import lru_cache, partial
 from rich.cells import cell_len, set_cell_size
 
 ELLIPSIS = "…"
-_PART = re.compile(r"[^:./_-]*[:./_-]|[^:./_-]+")
+_PART = re.compile(r"[^:./_@-]*[:./_@-]|[^:./_@-]+")
 _LEVEL = re.compile(r".*[:./](?=.)", re.DOTALL)
 _WORD = re.compile(r".*[:./_-](?=.)", re.DOTALL)
 

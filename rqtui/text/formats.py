@@ -35,6 +35,7 @@ __all__ = [
     "duration",
     "elide_middle",
     "fit",
+    "instant",
     "is_generated",
     "is_secret",
     "job_id",
@@ -135,6 +136,12 @@ def day(ms: float | None) -> str:
 def moment(ms: float | None) -> str:
     """The instant `ms` (since 1970) as local date, time and zone: `2026-11-21 04:02:11 CET`."""
     return _local(ms, "%Y-%m-%d %H:%M:%S %Z")
+
+
+def instant(ms: float, now_ms: float) -> str:
+    """The instant `ms` (since 1970) as local `HH:MM:SS` where it lies within a day of now, else with its date before
+    it; where the zone is said elsewhere."""
+    return _local(ms, "%H:%M:%S" if abs(now_ms - ms) < _DAY_S * 1000 else "%Y-%m-%d %H:%M:%S")
 
 
 def since(ms: float, now_ms: float) -> str:

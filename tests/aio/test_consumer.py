@@ -122,7 +122,16 @@ async def test_a_loop_that_is_left_gives_back_what_was_not_begun(client: Redis, 
         assert (client.zcard(READY), client.hlen(WORKERS)) == (79, 0)
 
 
-@pytest.mark.parametrize("ending", ["break", "return", "cancelled", "interrupted", "stopped", "stray"])
+@pytest.mark.parametrize(
+    "ending",
+    [
+        "break",
+        "cancelled",
+        "interrupted",
+        "stray",
+        *(pytest.param(way, marks=pytest.mark.matrix) for way in ("return", "stopped")),
+    ],
+)
 def test_a_loop_that_ends_at_once_leaves_nothing_leased(client: Redis, url: str, ending: str) -> None:
     code = f"""
 import asyncio, os, signal

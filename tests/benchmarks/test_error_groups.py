@@ -18,7 +18,7 @@ sys.path.remove(str(FOLDER))
 SPLIT = 10  # causes with several groups, of some 136
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(more, marks=pytest.mark.matrix) for more in (2, 3))])
 def test_no_group_holds_two_causes_and_few_causes_are_split(seed: int) -> None:
     found = error_groups.measured(error_groups.messages(seed=seed))
     assert found.messages == error_groups.MESSAGES

@@ -60,12 +60,29 @@ def test_a_worker_that_dies_ends_the_measurement_and_says_so(url: str) -> None:
     assert "its worker ended" in json.loads(ended.stdout)["none"]
 
 
+# Each program in a child that is forked off after the imports which they share: that is most of their start.
+CALLED = """
+import os, runpy, sys
+import rqtui.client, redis, argparse
+for program in sys.argv[1:]:
+    child = os.fork()
+    if not child:
+        sys.argv[:] = [program, "--help"]
+        sys.path[0] = os.path.dirname(program)
+        runpy.run_path(program, run_name="__main__")
+        sys.exit("it asked for nothing")
+    if os.waitpid(child, 0)[1]:
+        sys.exit(f"{program} failed")
+"""
+
+
 def test_every_program_says_how_it_is_called(url: str) -> None:
     paths = {"PYTHONPATH": f"{FOLDER.parent}:{FOLDER}"}  # as `homes.py` has it for programs of rqtui's own environment
-    for program in ("run.py", "floor.py", "growth.py", "scaling.py", "peers/on_bare.py", "peers/on_rqtui.py"):
-        command = [sys.executable, str(FOLDER / program), "--help"]
-        ended = subprocess.run(command, capture_output=True, text=True, env={**environment(url), **paths}, timeout=60)
-        assert ended.returncode == 0 and "usage: " in ended.stdout, f"{program}: {ended.stderr}"
+    names = ("run.py", "floor.py", "growth.py", "scaling.py", "peers/on_bare.py", "peers/on_rqtui.py")
+    command = [sys.executable, "-c", CALLED, *(str(FOLDER / name) for name in names)]
+    ended = subprocess.run(command, capture_output=True, text=True, env={**environment(url), **paths}, timeout=60)
+    assert ended.returncode == 0, ended.stderr
+    assert all(f"usage: {Path(name).name}" in ended.stdout for name in names), ended.stdout
 
 
 def a_run(**missing: str) -> dict[str, Any]:

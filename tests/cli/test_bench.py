@@ -6,8 +6,10 @@ import json
 
 import pytest
 
-from benchmarks.own import bench
-from benchmarks.own.line import Line
+from benchmarks.own import bench, engine
+from benchmarks.own.line import Bench, Line
+from rqtui.connection.connect import connect
+from rqtui.connection.embedded import EmbeddedServer
 from rqtui.errors import UsageError
 
 ENGINE = (
@@ -38,8 +40,11 @@ def test_every_measurement_of_the_engine_prints_its_line(capsys: pytest.CaptureF
     assert "cores" in heading
     assert "Python" in heading
     assert "redis " in heading
+    trips = [line.split()[8] for line in out.splitlines() if line.startswith("round trips per tick")]
+    assert trips == ["1", "1"]
 
 
+@pytest.mark.matrix
 def test_the_same_as_json_with_machine_and_versions(capsys: pytest.CaptureFixture[str]) -> None:
     assert bench("engine", as_json=True, scale=0.01) == 0
     found = json.loads(capsys.readouterr().out)
@@ -50,12 +55,23 @@ def test_the_same_as_json_with_machine_and_versions(capsys: pytest.CaptureFixtur
     assert trips == [1, 1]
 
 
-def test_a_server_that_cannot_say_what_it_spent_makes_a_line_that_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.matrix
+def test_on_a_server_that_cannot_say_what_it_spent_everything_else_is_measured(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert bench("engine", as_json=True, server="fake", scale=0.005) == 0
     found = json.loads(capsys.readouterr().out)
     memory = next(line for line in found["results"] if line["name"].startswith("memory"))
     assert memory["value"] is None
     assert "not measured" in memory["note"]
+
+
+def test_a_server_that_cannot_say_what_it_spent_makes_a_line_that_says_so(fake_server: EmbeddedServer) -> None:
+    with connect(fake_server.url) as client:
+        on = Bench(fake_server, client, 0.001)
+        lines = [*engine.lifecycle_cpu(on), *engine.memory_per_job(on)]
+    assert len(lines) == 3
+    assert all(line.value is None and "not measured" in line.note for line in lines)
 
 
 SCREEN = (
@@ -94,6 +110,7 @@ LAYOUTS = (
 def test_every_loop_is_measured_beside_its_original_and_moves_every_job(capsys: pytest.CaptureFixture[str]) -> None:
     assert bench("layouts", as_json=True, scale=0.002) == 0
     found = json.loads(capsys.readouterr().out)
+    assert {"cpu", "cores", "python", "packages", "server"} <= set(found["machine"])
     lines = {line["name"]: line for line in found["results"]}
     for name in LAYOUTS:
         assert lines[f"{name}: rqtui"]["note"] == "200 jobs, 3 times"

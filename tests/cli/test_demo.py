@@ -134,7 +134,11 @@ def test_the_scenarios_are_listed_with_what_to_try(capsys: pytest.CaptureFixture
 
 @pytest.mark.parametrize(
     ("words", "key"),
-    [(["demo", "rush"], b""), (["redis://127.0.0.1:1"], b"d"), (["demo", "rush", "--headless"], b"")],
+    [
+        (["demo", "rush"], b""),
+        pytest.param(["redis://127.0.0.1:1"], b"d", marks=pytest.mark.matrix),
+        (["demo", "rush", "--headless"], b""),
+    ],
     ids=["its screen", "the demo of a screen without Redis", "headless"],
 )
 def test_a_demo_that_is_killed_leaves_no_folder_behind(tmp_path: Path, words: list[str], key: bytes) -> None:

@@ -47,13 +47,21 @@ def said(program: subprocess.Popen[bytes], words: str) -> None:
     [
         ("-d", "later", "-r", "now", "-n", "10", "-v"),
         ("--delayed-task-zset-key", "later", "--ready-task-list-key", "now", "--batch-size", "10", "--verbose"),
-        ("--layout", "dispatcher", "-d", "later", "-r", "now"),
-        ("--layout", "dispatcher:delayed=later,ready=now"),
+        ("--layout", "dispatcher", "-d", "later", "-r", "now", "-n", "10"),
+        ("--layout", "dispatcher:delayed=later,ready=now", "-n", "10"),
     ],
 )
 def test_the_options_of_the_original_mean_what_they_meant(client: Redis, url: str, words: tuple[str, ...]) -> None:
     tasks(client, *(time.time() - n for n in range(12)), key="later")
-    with running("-u", url, *words) as program:
+    for dispatched in (10, 12):
+        assert shell("redis://127.0.0.1:1", "dispatch", "-u", url, *words, "--once").code == 0
+        assert client.llen("now") == dispatched
+    assert client.lrange("now", 0, -1) == [b"task-%d" % n for n in reversed(range(12))]
+
+
+def test_it_goes_on_until_it_is_asked_to_end(client: Redis, url: str) -> None:
+    tasks(client, *(time.time() - n for n in range(12)), key="later")
+    with running("-u", url, "-d", "later", "-r", "now", "-n", "10", "-v") as program:
         wait_until(lambda: client.llen("now") == 12, PATIENCE_S, "all were dispatched")
         assert client.lrange("now", 0, -1) == [b"task-%d" % n for n in reversed(range(12))]
         program.send_signal(signal.SIGTERM)

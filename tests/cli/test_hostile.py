@@ -43,7 +43,9 @@ def in_a_shell(url: str, line: str) -> subprocess.CompletedProcess[str]:
 # -- streams ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(
+    "closed", [">&-", "<&- >&- 2>&-", *(pytest.param(one, marks=pytest.mark.matrix) for one in ("2>&-", "<&-"))]
+)
 def test_a_change_is_made_though_streams_are_closed(mail: Seeded, url: str, closed: str) -> None:
     ran = in_a_shell(url, f"act kill mail a --yes {closed}")
     assert (ran.returncode, mail.ids("dead")) == (0, ["a"])
@@ -57,7 +59,14 @@ def test_without_a_standard_input_there_is_nobody_to_ask(mail: Seeded, url: str)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-@pytest.mark.parametrize("line", ["snapshot", "snapshot --json", "acl viewer mail", "operations --markdown"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "snapshot",
+        "acl viewer mail",
+        *(pytest.param(more, marks=pytest.mark.matrix) for more in ("snapshot --json", "operations --markdown")),
+    ],
+)
 def test_a_full_disk_is_a_sentence(mail: Seeded, url: str, line: str) -> None:
     ran = in_a_shell(url, f"{line} > /dev/full")
     assert ran.returncode == 1

@@ -655,7 +655,14 @@ def test_a_queue_that_nobody_has_seen_is_said_to_be_unknown(client: Redis, url: 
 # ── programs that go on: signals, pipes, outages ─────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 0), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [
+        (signal.SIGTERM, 143),
+        pytest.param(signal.SIGHUP, 0, marks=pytest.mark.matrix),
+        pytest.param(signal.SIGINT, 130, marks=pytest.mark.matrix),
+    ],
+)
 def test_a_signal_ends_the_dispatcher_after_its_step(client: Redis, url: str, number: int, code: int) -> None:
     Queue("mail", client).put(1, id="a", delay=0.05)
     program = process(url, "dispatch", "mail", "--json")

@@ -351,7 +351,14 @@ def test_ready_jobs_keep_their_order(client: Redis) -> None:
     assert ready == [b"%03d" % n for n in range(300)]
 
 
-@every_system
+@pytest.mark.parametrize(
+    "system",
+    [
+        system if system.name in ("dispatcher", "rq") else pytest.param(system, marks=pytest.mark.matrix)
+        for system in SYSTEMS
+    ],
+    ids=lambda system: system.name,
+)
 def test_a_body_of_ten_megabytes_moves_whole(system: System, client: Redis) -> None:
     large = b"x" * 10_000_000
     if system.name == "dispatcher":
@@ -821,8 +828,9 @@ def test_ctrl_c_ends_it_between_two_batches_and_it_goes_on_later(client: Redis, 
     assert copies(client) == Counter(b"%d" % n for n in range(many))
 
 
-def test_a_killed_run_is_finished_by_the_next_one(client: Redis, url: str, many: int) -> None:
-    for floor in (500, 6000, 12_000):
+@pytest.mark.parametrize("floors", [(500,), pytest.param((500, 6000, 12_000), marks=pytest.mark.matrix)], ids=str)
+def test_a_killed_run_is_finished_by_the_next_one(client: Redis, url: str, many: int, floors: tuple[int, ...]) -> None:
+    for floor in floors:
         program = process(url, "migrate", "dispatcher:readytasklist", "native:new")
         wait_until(lambda floor=floor: client.zcard("rqtui:{new}:ready") > floor)
         program.kill()

@@ -63,3 +63,26 @@ def test_a_loop_that_no_queue_needs_says_so(client: Redis, url: str, mill: type[
         assert not shell(url, "--layout", "rq", verb, "--once").err.count("left alone")
     Queue("mail", client).put({})
     assert "no queue" not in shell(url, "reap", "--once").err
+
+
+def test_a_celery_task_that_nobody_sees_is_gone_and_no_refusal(client: Redis, url: str) -> None:
+    client.sadd("_kombu.binding.celery", "celery\x06\x16\x06\x16celery")
+    ran = shell(url, "act", "requeue", "celery:celery", "nope", "--yes", "--json")
+    assert [each["word"] for each in ran.json["results"]] == ["gone"] and ran.code == 1
+
+
+def test_a_finding_names_its_example_once(client: Redis, url: str) -> None:
+    client.sadd("rq:queues", "rq:queue:default")
+    client.zadd("rq:failed:default", {"a-ghost": 9e9})
+    line = next(line for line in shell(url, "health", "rq:default").out.splitlines() if "a-ghost" in line)
+    assert line.partition(" · ")[0].count("a-ghost") == 1
+
+
+def test_another_programs_key_in_one_place_leaves_the_jobs_of_the_others_listed(client: Redis, url: str) -> None:
+    client.sadd("rq:queues", "rq:queue:default")
+    client.rpush("rq:queue:default", "j1")
+    client.hset("rq:job:j1", "status", "queued")
+    client.set("rq:finished:default", "another program's")
+    ran = shell(url, "jobs", "rq:default", "--json")
+    assert [each["place"] for each in ran.json["places"]] == ["queued"] and ran.code == 1
+    assert "rq:finished:default holds a string" in ran.err

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import socket
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
 from uuid import RFC_4122, UUID
@@ -22,7 +25,7 @@ from walking import problems
 from rqtui.client.leased_job import error_text
 from rqtui.client.queue import BYTES, JSON, MSGPACK, Queue
 from rqtui.errors import CodecError, Refused, ServerError, Unreachable, UsageError, WrongType
-from rqtui.ids import DIGITS, new_ids
+from rqtui.ids import DIGITS, new_id, new_ids
 from rqtui.testing.keyspace import diff, dump
 
 
@@ -65,6 +68,27 @@ def test_an_id_of_ours_has_22_letters_and_sorts_by_time() -> None:
         )
         made = UUID(int=high << 64 | low)
         assert (made.version, made.variant) == (7, RFC_4122) and abs((high >> 16) / 1000 - time.time()) < 60
+
+
+def test_ids_made_one_by_one_sort_by_time_and_share_nothing_with_those_of_a_forked_process() -> None:
+    ids = [new_id() for _ in range(3000)]
+    assert len({one[-8:] for one in ids}) == len(ids) and {len(one) for one in ids} == {22}
+    assert [one[:11] for one in ids] == sorted(one[:11] for one in ids)
+    with ThreadPoolExecutor(8) as threads:
+        assert len({one[-8:] for one in threads.map(lambda _: new_id(), range(5000))}) == 5000
+    ours, theirs = socket.socketpair()
+    child = os.fork()
+    if child == 0:
+        theirs.sendall("".join(new_id()[-8:] for _ in range(50)).encode())
+        os._exit(0)
+    theirs.close()
+    drawn = b""
+    while found := ours.recv(1000):
+        drawn += found
+    ours.close()
+    os.waitpid(child, 0)
+    assert len(drawn) == 400
+    assert not {drawn[at : at + 8].decode() for at in range(0, 400, 8)} & {new_id()[-8:] for _ in range(1000)}
 
 
 @pytest.mark.parametrize("size", [0, 4096, 4097, 300_000])
@@ -199,13 +223,26 @@ def test_a_body_survives_its_codec(codec: Any, body: Any) -> None:
     assert codec.decode(codec.encode(body)) == body
 
 
+CIRCLE: list[Any] = []
+CIRCLE.append(CIRCLE)
+
+
+@in_one(
+    "body",
+    [{}, [], {"a": [1, -2.5, 1e300, 'ü\u2028"\\', None, True], "b": {}}, (1, 2), {7: 2, None: 3, True: 4, 2.5: 5}],
+)
+def test_json_is_what_the_library_makes_of_it(body: Any) -> None:
+    assert JSON.encode(body) == json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()
+
+
 @pytest.mark.parametrize("codec", [JSON, MSGPACK, BYTES])
 def test_bytes_pass_any_codec_as_they_are(codec: Any) -> None:
     assert codec.encode(b"\x00\xff") == b"\x00\xff"
 
 
 @pytest.mark.parametrize(
-    ("codec", "body"), [(JSON, {1, 2}), (JSON, float("nan")), (JSON, "\ud800"), (MSGPACK, {1}), (BYTES, "x")]
+    ("codec", "body"),
+    [(JSON, {1, 2}), (JSON, float("nan")), (JSON, "\ud800"), (JSON, CIRCLE), (MSGPACK, {1}), (BYTES, "x")],
 )
 def test_a_body_that_a_codec_cannot_hold_gets_a_sentence(codec: Any, body: Any) -> None:
     with pytest.raises(CodecError, match=f"{codec.name} cannot encode"):

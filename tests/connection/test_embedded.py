@@ -61,8 +61,17 @@ def test_stop_ends_the_process_and_removes_its_folder() -> None:
     assert not server.is_running and not _lives(server.pid) and not Path(server.folder).exists()
 
 
-@pytest.mark.parametrize("kind", ["auto", "fake"])
-@pytest.mark.parametrize("signal_number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    ("kind", "signal_number"),
+    [
+        ("auto", signal.SIGKILL),
+        ("auto", signal.SIGTERM),
+        ("fake", signal.SIGKILL),
+        pytest.param("auto", signal.SIGINT, marks=pytest.mark.matrix),
+        pytest.param("fake", signal.SIGTERM, marks=pytest.mark.matrix),
+        pytest.param("fake", signal.SIGINT, marks=pytest.mark.matrix),
+    ],
+)
 def test_the_server_dies_with_its_parent(kind: str, signal_number: int) -> None:
     root = str(Path(__file__).resolve().parents[2])
     parent = subprocess.Popen(

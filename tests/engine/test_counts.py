@@ -78,7 +78,7 @@ def test_what_many_are_told_is_what_each_is_told(any_client: Redis) -> None:
     ]
 
 
-@fuzzing.forms(60)
+@fuzzing.forms(30)
 def test_whatever_the_keys_hold_it_counts_what_the_script_of_one_queue_counts(cases: int, client: Redis) -> None:
     found = fuzz_worlds.seeds("native", client)
     known = fuzz_worlds.words(found)

@@ -12,6 +12,7 @@ from waiting import wait_until
 from rqtui.client.queue import Queue
 from rqtui.connection.connect import connect
 from rqtui.connection.meter import Meter
+from rqtui.engine import ticker as ticker_module
 from rqtui.engine.engine import EVERYTHING, Engine
 from rqtui.engine.ticker import Acted, Answered, Failed, Message, Refreshed, Ticker
 from rqtui.errors import UsageError
@@ -186,3 +187,20 @@ def test_all_that_is_asked_of_redis_in_an_interval_is_told(client: Redis, url: s
     told = next(each.snapshot for each in messages[asked:] if isinstance(each, Refreshed))
     assert told.spent and told.spent.commands > 500 > told.cost.commands
     assert told.spent.trips > 500 and told.spent.ms > 0
+
+
+def test_the_first_queue_of_a_new_system_is_seen_after_a_few_seconds(
+    client: Redis, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ticker_module, "LEAST_DISCOVER_S", 0.05)
+    monkeypatch.setattr(ticker_module, "DISCOVER_SHARE", 1)
+    messages: list[Message] = []
+    ticker = Ticker(lambda: Engine(connect(url), [registry.make("native")]), messages.append, 0.05)
+    ticker.start()
+    try:
+        wait_until(lambda: any(isinstance(each, Refreshed) for each in messages))
+        assert ticker.engine.refs == []
+        Queue("mail", client).put({}, id="a")
+        wait_until(lambda: MAIL in ticker.engine.refs)
+    finally:
+        ticker.stop()

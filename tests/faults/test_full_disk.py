@@ -119,7 +119,12 @@ def test_a_command_on_a_full_disk_says_that_it_has_no_undo_and_no_journal(
 
 @pytest.mark.skipif(not FULL.exists(), reason="needs /dev/full, which Linux has")
 @pytest.mark.parametrize(
-    "line", ["--help", "--version", "put --help", "snapshot --json", pytest.param("metrics", marks=pytest.mark.matrix)]
+    "line",
+    [
+        "--version",
+        "put --help",
+        *(pytest.param(more, marks=pytest.mark.matrix) for more in ("--help", "snapshot --json", "metrics")),
+    ],
 )
 def test_a_full_disk_under_what_is_printed_is_a_sentence(client: Redis, url: str, line: str) -> None:
     with FULL.open("wb") as full:

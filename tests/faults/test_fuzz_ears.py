@@ -82,7 +82,7 @@ def test_every_system_that_is_heard_is_here() -> None:
     assert {name for name in registry.names() if registry.make(name).hears()} == set(PUBLISHED)
 
 
-@fuzzing.forms(2_000)
+@fuzzing.forms(1_000)
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_whatever_is_published_an_ear_takes_it_and_all_of_it_can_be_shown(name: str, cases: int) -> None:
     source, layout = random.Random(name), registry.make(name)

@@ -95,7 +95,7 @@ def is_refused(engine: Engine, folder: Path, name: str) -> bool:
     return False
 
 
-@fuzzing.forms(80)
+@fuzzing.forms(40)
 def test_a_torn_or_hostile_undo_record_is_a_sentence(cases: int, tmp_path: Path, client: Redis) -> None:
     folder = tmp_path / "undo"
     whole = records(folder)
@@ -127,7 +127,7 @@ def journal(folder: Path) -> bytes:
     return (folder / FILE).read_bytes()
 
 
-@fuzzing.forms(80)
+@fuzzing.forms(40)
 def test_a_torn_or_hostile_journal_shows_what_of_it_can_be_read(cases: int, tmp_path: Path) -> None:
     whole = journal(tmp_path)
     with fuzzing.figures("journals of operations", cases) as seen:

@@ -97,7 +97,7 @@ def rounds(layout: str, client: Redis, cases: int) -> Iterator[tuple[int, random
         yield number, source, ids if source.random() < 0.1 else some
 
 
-@fuzzing.forms(30)
+@fuzzing.forms(15)
 @pytest.mark.parametrize("layout", SUBJECTS)
 def test_whatever_the_keys_hold_every_reader_answers_and_writes_nothing(layout: str, cases: int, client: Redis) -> None:
     faults: dict[str, str] = {}

@@ -103,7 +103,7 @@ def test_every_command_is_among_those_that_are_tried() -> None:
 
 
 @every_system
-@fuzzing.forms(2)
+@fuzzing.forms(1)
 def test_every_command_takes_a_queue_whose_name_is_no_text(client: Redis, url: str, system: Named, cases: int) -> None:
     for name in NAMES[:cases]:
         if can_have(system, name):
@@ -206,7 +206,7 @@ def test_a_name_that_is_really_spelt_so_is_meant_first(client: Redis, url: str) 
     assert [(one["queue"], one["places"][0]["count"]) for one in found] == [("\\x9b", 1)]
 
 
-@fuzzing.forms(3000)
+@fuzzing.forms(1500)
 def test_what_is_shown_of_a_name_reads_back_as_what_shows_the_same(cases: int) -> None:
     source = random.Random(7)
     for _ in range(cases):

@@ -89,7 +89,7 @@ async def type_all(url: str, cases: int, seen: Counter[str]) -> None:
         await it.until_refreshed()
 
 
-@fuzzing.forms(30)
+@fuzzing.forms(15)
 def test_whatever_is_typed_in_the_palette_is_taken_or_refused(cases: int, client: Redis, url: str) -> None:
     Queue("mail", url).put(b"{}", id="a")
     with fuzzing.figures("palette", cases) as seen:

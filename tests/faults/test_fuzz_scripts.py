@@ -135,7 +135,7 @@ def _short(argv: tuple[bytes, ...]) -> str:
     return ", ".join(repr(word if len(word) <= 200 else word[:200] + b"...") for word in argv[:40])
 
 
-@fuzzing.forms(300)
+@fuzzing.forms(150)
 @pytest.mark.parametrize("layout", SUBJECTS)
 def test_no_script_fails_half_way_or_in_words_of_lua(layout: str, cases: int, client: Redis) -> None:
     found: dict[str, str] = {}

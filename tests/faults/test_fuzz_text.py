@@ -262,7 +262,7 @@ FUZZERS: dict[str, tuple[st.SearchStrategy[object], Callable[..., None]]] = {
 }
 
 
-@fuzzing.forms(50)
+@fuzzing.forms(25)
 @pytest.mark.parametrize("fuzzer", FUZZERS)
 def test_whatever_is_typed_is_understood_or_refused_in_words(fuzzer: str, cases: int) -> None:
     strategy, read = FUZZERS[fuzzer]
@@ -273,7 +273,7 @@ def test_whatever_is_typed_is_understood_or_refused_in_words(fuzzer: str, cases:
 # -- files of any bytes ------------------------------------------------------------------------------------------------
 
 
-@fuzzing.forms(20)
+@fuzzing.forms(10)
 def test_a_config_file_of_any_bytes_is_told_in_sentences(cases: int, tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     raw = st.lists(
@@ -316,7 +316,7 @@ LINES = st.builds(
 )
 
 
-@fuzzing.forms(30)
+@fuzzing.forms(15)
 def test_every_command_line_ends_with_a_declared_code_and_changes_nothing_where_it_may_not(
     cases: int, client: object, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

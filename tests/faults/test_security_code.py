@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import functools
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from families import in_one
 from redis import Redis
@@ -37,9 +39,9 @@ def _name(node: ast.expr) -> str:
     return ""
 
 
-def findings(source: str) -> Iterator[str]:
+def findings(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """What in a module could execute data."""
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from (f"import {each.name}" for each in node.names if each.name.split(".")[0] in FORBIDDEN_MODULES)
         elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in FORBIDDEN_MODULES:
@@ -56,9 +58,9 @@ def findings(source: str) -> Iterator[str]:
                     yield f"{called}(shell=…)"
 
 
-def imported(source: str) -> Iterator[str]:
+def imported(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """The modules that a module imports, at its top or later, by their full names."""
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from (each.name for each in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -66,9 +68,32 @@ def imported(source: str) -> Iterator[str]:
             yield from (f"{node.module}.{each.name}" for each in node.names)
 
 
+class Read(NamedTuple):
+    """What was looked for in a module; it is parsed once for all tests, since that takes most of their time."""
+
+    findings: tuple[str, ...]
+    imported: frozenset[str]
+    sends_lua: bool  # by a method of a client
+    says_eval: bool
+
+
+@functools.cache
+def read(path: Path) -> Read:
+    nodes = [*ast.walk(ast.parse(path.read_text("utf-8")))]
+    calls = (node.func for node in nodes if isinstance(node, ast.Call))
+    sent = {each.attr for each in calls if isinstance(each, ast.Attribute)}
+    said = {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str | bytes)}
+    return Read(
+        tuple(findings(nodes)),
+        frozenset(imported(nodes)),
+        bool(sent & {"eval", "eval_ro", "script_load", "register_script"}),
+        bool(said & {"EVAL", "EVAL_RO", b"EVAL", b"EVAL_RO"}),
+    )
+
+
 @in_one("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_no_module_talks_to_anybody_but_redis(path: Path) -> None:
-    assert ELSEWHERE.isdisjoint(imported(path.read_text("utf-8")))
+    assert ELSEWHERE.isdisjoint(read(path).imported)
 
 
 def test_a_way_to_another_machine_is_seen_however_it_is_imported() -> None:
@@ -78,12 +103,12 @@ def test_a_way_to_another_machine_is_seen_however_it_is_imported() -> None:
         "from urllib import request",
         "import http.client",
     ):
-        assert not ELSEWHERE.isdisjoint(imported(f"def later():\n    {line}\n")), line
+        assert not ELSEWHERE.isdisjoint(imported(ast.walk(ast.parse(f"def later():\n    {line}\n")))), line
 
 
 @in_one("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_no_module_can_execute_what_it_reads(path: Path) -> None:
-    assert list(findings(path.read_text("utf-8"))) == []
+    assert read(path).findings == ()
 
 
 @in_one(
@@ -95,7 +120,7 @@ def test_no_module_can_execute_what_it_reads(path: Path) -> None:
     ],
 )  # fmt: skip
 def test_the_reader_of_the_code_finds_what_is_planted(planted: str) -> None:
-    assert list(findings(planted))
+    assert list(findings(ast.walk(ast.parse(planted))))
 
 
 def test_no_lua_is_put_together_from_data() -> None:
@@ -103,11 +128,8 @@ def test_no_lua_is_put_together_from_data() -> None:
     # What other systems send, by the demo, in their own words; and what is sent by who tests a system of his own.
     constants = {PACKAGE / "scenarios" / "originals", PACKAGE / "testing"}
     for path in (each for each in PACKAGE.rglob("*.py") if not constants & set(each.parents)):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-                assert node.func.attr not in ("eval", "eval_ro", "script_load", "register_script"), path
-            if isinstance(node, ast.Constant) and node.value in ("EVAL", "EVAL_RO", b"EVAL", b"EVAL_RO"):
-                assert path.name in EVAL_HOMES, path
+        assert not read(path).sends_lua, path
+        assert not read(path).says_eval or path.name in EVAL_HOMES, path
 
 
 ODD = (

@@ -165,7 +165,10 @@ def test_neither_lua_nor_the_protocol_can_be_injected(client: Redis, url: str) -
     assert client.get("bystander") == b"x" and client.zcard("rqtui:{mail}:dead") == len(odd)
 
 
-@pytest.mark.parametrize("shape", ["complete_bash", "complete_zsh", "complete_fish"])
+@pytest.mark.parametrize(
+    "shape",
+    ["complete_bash", *(pytest.param(f"complete_{name}", marks=pytest.mark.matrix) for name in ("zsh", "fish"))],
+)
 def test_completion_offers_nothing_that_came_from_redis(shape: str, client: Redis, url: str) -> None:
     Queue("$(touch-trap)", client).put(1)
 

@@ -64,7 +64,8 @@ def connected(client: Redis) -> set[str]:
 @pytest.mark.parametrize(
     ("number", "names"),
     [
-        (signal.SIGTERM, tuple(COMMANDS)),
+        (signal.SIGTERM, ("dispatch", "work", "consume", "put", "metrics", "demo")),
+        pytest.param(signal.SIGTERM, tuple(COMMANDS), marks=pytest.mark.matrix),
         pytest.param(signal.SIGHUP, ("dispatch", "work", "put", "metrics", "demo"), marks=pytest.mark.matrix),
         pytest.param(signal.SIGINT, ("reap", "events", "work", "consume", "watch"), marks=pytest.mark.matrix),
     ],
@@ -156,7 +157,7 @@ print("ended")
     ("words", "number"),
     [
         (["delete", "mail", "--place", "ready", "--all"], signal.SIGTERM),
-        (["purge", "mail", "--place", "ready"], signal.SIGHUP),
+        pytest.param(["purge", "mail", "--place", "ready"], signal.SIGHUP, marks=pytest.mark.matrix),
         (["kill", "mail", "--place", "ready", "--filter", "job:x"], signal.SIGINT),
     ],
     ids=["all of a place", "a place at once", "what a filter finds"],
@@ -279,7 +280,14 @@ def test_a_command_whose_worker_slept_past_its_lease_counts_as_lost(client: Redi
         assert queue.counts()["acked"] == 1
 
 
-@pytest.mark.parametrize("child", ["sys.exit(0)", "pass", "raise ValueError", "multiprocessing"])
+@pytest.mark.parametrize(
+    "child",
+    [
+        "sys.exit(0)",
+        "multiprocessing",
+        *(pytest.param(way, marks=pytest.mark.matrix) for way in ("pass", "raise ValueError")),
+    ],
+)
 def test_a_process_that_a_handler_forks_settles_nothing_and_takes_nothing(
     client: Redis, url: str, tmp_path: Path, child: str
 ) -> None:

@@ -51,7 +51,9 @@ FAULTS = (
     Planted("takes what is not due", "dispatch", "scheduled, '-inf', now_ms", "scheduled, '-inf', '+inf'", 11),
     Planted("writes though it only reads", "roster", "return {", "redis.call('HSET', workers, 'x', 1)\n%s", 12),
     Planted("drains without freeing first", "promote", FREE, "", 13),
-    Planted("fills after freeing", "enqueue", "local next_seq =", "redis.call('ZREM', ready, '')\n%s", 13),
+    Planted(
+        "fills after freeing", "enqueue", "local moved, soonest, next_seq =", "redis.call('ZREM', ready, '')\n%s", 13
+    ),
 )
 
 
@@ -156,6 +158,8 @@ def test_a_broken_setting_is_refused_before_the_first_write_or_does_no_harm(
 ) -> None:
     scene = None
     for field in FIELDS:
+        if f"'{field}'" not in SCRIPTS[name].source:  # it does not know of this one
+            continue
         if scene is None:
             scene = Scene.build(NATIVE, client, name, source)
             before = scene.world.dump()

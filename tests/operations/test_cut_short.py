@@ -97,21 +97,24 @@ def test_a_screen_that_is_killed_in_a_bulk_leaves_a_trace(
     client: Redis, url: str, dead: Seeded, state_folder: Path
 ) -> None:
     program = f"""{HOOK}
-from rqtui.config.settings import Settings
-from rqtui.tui.app import Cockpit
+from screens import screen
 async def main():
-    app = Cockpit(Settings({url!r}), interval_s=0.25)
-    async with app.run_test(size=(160, 45)) as pilot:
-        for key in ("enter", "2", "asterisk", "K"):
-            await pilot.pause(1.0)
-            await pilot.press(key)
-        await pilot.pause(1.0)
-        await pilot.press("y")
-        await pilot.pause(60)
+    async with screen({url!r}, (160, 45)) as it:
+        await it.press("enter", "2")
+        await it.until_shown("n00001")
+        await it.press("*", "K")
+        await it.until_shown("Kill: all", "in ready")
+        await it.press("y")
+        await asyncio.Event().wait()
 asyncio.run(main())
 """
+    paths = {"PYTHONPATH": os.pathsep.join(sys.path)}
     ran = subprocess.run(
-        [sys.executable, "-c", program], env=environment(url), capture_output=True, timeout=120, check=False
+        [sys.executable, "-c", program],
+        env={**environment(url), **paths},
+        capture_output=True,
+        timeout=120,
+        check=False,
     )
     assert ran.returncode == -signal.SIGKILL, ran.stderr[-2000:]
     assert client.zcard("rqtui:{mail}:dead") == 2000

@@ -10,7 +10,8 @@ from rqtui.client.native_keys import keys
 from rqtui.client.queue import Queue
 from rqtui.connection.connect import connect
 from rqtui.engine.engine import Engine, with_layouts
-from rqtui.model import Job, Ref, State
+from rqtui.model import Job, Page, Ref, Snapshot, State
+from rqtui.model import Queue as Counted
 from rqtui.reports import loops
 from rqtui.systems import registry
 
@@ -131,3 +132,14 @@ def test_a_job_whose_attempts_are_used_up_becomes_dead_when_its_lease_ends(
         cancelled=cancelled,
     )
     assert loops.becomes(verb, job, layout) == place
+
+
+def test_of_a_system_without_such_a_loop_nothing_is_late_and_no_page_of_another_view_tells_of_it() -> None:
+    layouts = {name: registry.make(name) for name in ("sidekiq", "rq")}
+    queues = [Counted("default", name, overdue=4, next_due_ms=-60_000) for name in layouts]
+    assert [loops.next_ms("dispatch", queue, layouts) for queue in queues] == [None, -60_000]
+    assert loops.late("dispatch", queues, layouts) == 4
+    due = [Job(b"a", "default", name, "retry", State.SCHEDULED, b"a", due_ms=1) for name in layouts]
+    pages = tuple(Page("default", job.layout, job.place, (job,), 1) for job in due)
+    found = list(loops.coming(Snapshot(2, pages=pages), layouts))
+    assert [each.ref.layout for each in found] == ["rq"]

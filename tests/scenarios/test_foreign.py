@@ -769,6 +769,11 @@ def test_a_cut_redis_comes_back_and_nothing_is_lost() -> None:
             assert run.ledger.balance(run.stage.standing(client)).lost == ()
 
 
+@pytest.mark.parametrize(
+    "story",
+    [name if name in ("rq", "timeouts") else pytest.param(name, marks=pytest.mark.matrix) for name in sorted(FOREIGN)],
+    indirect=True,
+)
 def test_redis_away_is_said_and_survived(story: ForeignScenario) -> None:
     with embedded("auto") as server, ForeignRun(story, server.url) as run:
         _busy(run) if story.name != "delays" else None

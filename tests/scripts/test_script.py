@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import re
 import shutil
+import signal
 import subprocess
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,9 +20,11 @@ from proxy import Proxy
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 from versions import is_older
+from waiting import wait_until
 
 from rqtui.connection.connect import connect
 from rqtui.connection.embedded import EmbeddedServer
+from rqtui.connection.meter import Meter
 from rqtui.errors import Denied, Refused, ScriptError, ServerError, Unknown, Unreachable, UsageError, WrongType
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Answer, Arg, Key, Move
@@ -688,20 +692,32 @@ def test_a_server_that_does_not_answer_times_out_as_unknown(url: str) -> None:
             scripts.run(through, put().call({"value": "v"}, {"id": "1"}))
 
 
-def test_an_interrupted_call_leaves_no_reply_for_the_next(client: redis.Redis, monkeypatch: pytest.MonkeyPatch) -> None:
-    write = put()
-    scripts.run(client, write.call({"value": "v"}, {"id": "1"}))
-    connection = client.connection_pool.get_connection()
-    client.connection_pool.release(connection)
+@pytest.mark.parametrize("is_metered", [False, True])
+def test_an_interrupted_call_leaves_no_reply_for_the_next(client: redis.Redis, url: str, is_metered: bool) -> None:
+    write = put("redis.call('SET', KEYS[1], ARGV[1])\nreturn ARGV[1] == '2' and 'moved' or 'other'")
+    client.script_load(write.source)
 
-    def interrupt(**_: object) -> None:
+    def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch:
-        patch.setattr(connection, "read_response", interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            scripts.run(client, write.call({"value": "v"}, {"id": "2"}))
-    assert client.get("v") in (b"1", b"2")
+    before = signal.signal(signal.SIGUSR1, interrupt)
+    try:
+        with Proxy(url) as proxy, connect(proxy.url, meter=Meter() if is_metered else None) as through:
+            through.ping()
+            proxy.hold()
+
+            def once_held() -> None:
+                wait_until(lambda: proxy.held)
+                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+
+            threading.Thread(target=once_held, daemon=True).start()
+            with pytest.raises(KeyboardInterrupt):
+                scripts.run(through, write.call({"value": "v"}, {"id": "2"}))
+            proxy.release()
+            with pytest.raises(ScriptError, match="other"):
+                scripts.run(through, write.call({"value": "v"}, {"id": "1"}))
+    finally:
+        signal.signal(signal.SIGUSR1, before)
 
 
 @pytest.mark.each_server

@@ -29,6 +29,9 @@ def age(client: Redis, queue: str, ms: int) -> None:
 def _earlier(record: bytes, columns: Iterable[int], ms: int) -> bytes:
     """The record with those space-separated columns of its first line lowered by `ms`, where they are numbers."""
     line, newline, body = record.partition(b"\n")
+    enqueued, colon, name = line.partition(b":")
+    if colon and enqueued.isdigit():  # the short header of a job
+        return b"%d:" % (int(enqueued) - ms) + name + newline + body
     words = line.split(b" ")
     for column in columns:
         if column < len(words) and words[column].isdigit():

@@ -52,8 +52,8 @@ BYTES = (
 
 
 def forms(short: int) -> Any:
-    """The parameter `cases`: so many in the short form, five times as many in the matrix, 100 000 in the long one."""
-    more = pytest.param(5 * short, marks=pytest.mark.matrix, id="more")
+    """The parameter `cases`: so many in the short form, ten times as many in the matrix, 100 000 in the long one."""
+    more = pytest.param(10 * short, marks=pytest.mark.matrix, id="more")
     long = pytest.param(LONG, marks=[pytest.mark.long, pytest.mark.timeout(0)], id="long")
     return pytest.mark.parametrize("cases", [pytest.param(short, id="short"), more, long])
 

@@ -35,7 +35,7 @@ NATIVE_KEYS = {name: key(name) for name in KEYS}
 
 
 def record(body: bytes = b"{}", **fields: object) -> bytes:
-    """A job's record: the header line, and the body where it is short."""
+    """A job's record: the header line, short where all is default, and the body where that is short."""
     long = len(body) > 4096
     columns = {
         "enqueued_ms": NOW - HOUR,
@@ -50,7 +50,10 @@ def record(body: bytes = b"{}", **fields: object) -> bytes:
         "name": "",
     }
     assert not fields.keys() - columns.keys()
-    line = " ".join(str(value) for value in (columns | fields).values())
+    full = columns | fields
+    line = " ".join(str(value) for value in full.values())
+    if not long and full == columns | {name: full[name] for name in ("enqueued_ms", "name")}:
+        line = f"{full['enqueued_ms']}:{full['name']}"
     return line.encode() + b"\n" + (b"" if long else body)
 
 

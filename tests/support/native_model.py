@@ -29,6 +29,7 @@ class Model(State):
             due = self.now_ms + row["delay_ms"] if row.get("delay_ms") is not None else row.get("due_ms")
             own = {name: row.get(name) for name in OPTIONS}
             self.records[id] = {"enqueued": self.now_ms, "due": due, "priority": row.get("priority") or 0} | own
+            self.records[id]["is_plain"] = due is None and all(row.get(name) is None for name in ("priority", *OPTIONS))
             self.records[id] |= {"name": row.get("name") or "", "body": row["body"]}
             is_later = due is not None and due > self.now_ms
             score = due if is_later else self.arrival(row.get("priority") or 0)
@@ -37,7 +38,7 @@ class Model(State):
             moved.append(id)
             said.append("moved")
         if moved:
-            self.meta |= {"version": 1, "seq": self.meta.get("seq", 0)}
+            self.meta |= {"version": 2, "seq": self.meta.get("seq", 0)}
             self.note("enqueue", moved, enqueued=len(moved))
         return said
 
@@ -355,7 +356,7 @@ class Model(State):
     def pause(self) -> Said:
         if "paused" in self.meta:
             return "already"
-        self.meta |= {"version": 1, "paused": self.now_ms}
+        self.meta |= {"version": 2, "paused": self.now_ms}
         self.events += [("pause", b"")] if self.is_watched() else []
         return "paused"
 
@@ -367,7 +368,7 @@ class Model(State):
         return "resumed"
 
     def configure(self, name: str, value: str) -> Said:
-        self.meta["version"] = 1
+        self.meta["version"] = 2
         self.meta.pop(name, None)
         self.meta |= {name: value} if value else {}
         return ("configured", 1)

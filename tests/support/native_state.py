@@ -172,6 +172,8 @@ class State:
 def _record_text(record: dict[str, Any]) -> bytes:
     columns = [record["enqueued"], record["due"], record["priority"], *(record[name] for name in OPTIONS)]
     body = record["body"]
+    if record["is_plain"] and len(body) <= 4096:
+        return f"{record['enqueued']}:{record['name']}\n".encode() + body
     columns += [len(body) if len(body) > 4096 else None, record["name"]]
     head = " ".join("-" if value is None else str(value) for value in columns)
     return head.encode() + b"\n" + (b"" if len(body) > 4096 else body)

@@ -33,7 +33,7 @@ def plant(client: Redis, place: str, ids: Sequence[bytes], ripe: bool) -> list[P
     """Jobs as rqtui's client leaves them, behind those of the place; every third has a long body."""
     first = client.hincrby(key("meta"), "seq", len(ids)) - len(ids) + 1
     pipe, jobs = client.pipeline(transaction=False), []
-    pipe.hset(key("meta"), "version", 1)
+    pipe.hset(key("meta"), "version", 2)
     for n, id in enumerate(ids, first):
         token = str((NOW - 1000) * 1000 + n)
         text = b'{"n": %d}' % n + b"x" * (5000 if n % 3 == 0 else 0)

@@ -80,4 +80,6 @@ async def sizes_as_kept(url: str, name: str, sizes: Iterable[tuple[int, int]], k
                     pilot: Pilot[Any] = Pilot(app)
                     await pilot.resize_terminal(*size)
                     await settle(app, pilot)
-                same_as_kept(title, text_of(app))
+                text = text_of(app)
+                assert text.count("\n") + 1 == size[1]
+                same_as_kept(title, text)

@@ -56,7 +56,12 @@ def test_age_moves_the_instants_of_a_queue_back_and_nothing_else(client: Redis) 
         name("scheduled"): Zset({"a": 5000}),
         name("ready"): Zset({"b": 7}),
         name("reserved"): Zset({"c": 6000}),
-        name("jobs"): {"a": "4000 5000 - - - - - - - mail\n4000 body", "b": "4000 - 0 - - - - - - ", "x": "corrupt"},
+        name("jobs"): {
+            "a": "4000 5000 - - - - - - - mail\n4000 body",
+            "b": "4000 - 0 - - - - - - ",
+            "s": "4000:4 mail\n4000:",
+            "x": "corrupt",
+        },
         name("attempts"): {"c": "1 123456 7 4500 - - w1"},
         name("workers"): {"w1": "4100 60000 run 4000 1 host "},
     }
@@ -68,6 +73,7 @@ def test_age_moves_the_instants_of_a_queue_back_and_nothing_else(client: Redis) 
     assert client.hgetall(name("jobs")) == {
         b"a": b"3000 4000 - - - - - - - mail\n4000 body",
         b"b": b"3000 - 0 - - - - - - ",
+        b"s": b"3000:4 mail\n4000:",
         b"x": b"corrupt",
     }
     assert client.hgetall(name("attempts")) == {b"c": b"1 123456 7 3500 - - w1"}

@@ -550,15 +550,23 @@ def wrong_type(client: Redis) -> None:
 
 FAULTS: Mapping[str, tuple[Callable[[Redis], None], str, str]] = {
     "mixed": (mixed, "1 in wait; a resume by BullMQ 5 loses", "rqtui act resume bullmq:mail"),
-    "left-in-paused": (left_in_paused, "1 left in bull:mail:paused, such as a", "rqtui act resume bullmq:mail"),
+    "left-in-paused": (
+        left_in_paused,
+        "1 left in paused, where no worker looks: the queue is not paused, such as a",
+        "rqtui act resume bullmq:mail",
+    ),
     "at-limit": (
         at_limit,
         "1 ready, and 1 run: the queue's own limit of 1",
         "rqtui act limit bullmq:mail --set concurrency=",
     ),
     "rate-limited": (rate_limited, "for 1", "redis-cli DEL bull:mail:limiter"),
-    "stalled": (stalled, "1 active and without a lock, such as a, begun 1m3", "rqtui reap bullmq:mail --once"),
-    "doubled": (doubled, "1 in bull:mail:completed ran more than once, such as a", "lockDuration"),
+    "stalled": (
+        stalled,
+        "1 active and without a lock: whoever ran it is gone, such as a, begun 1m3",
+        "rqtui reap bullmq:mail --once",
+    ),
+    "doubled": (doubled, "another worker took it, such as a in bull:mail:completed", "lockDuration"),
     "poison": (poison, "such as a: its data is no JSON", "rqtui act kill bullmq:mail a"),
     "poison-active": (poison_active, "it stops whoever runs it and stalled 4 times", "act kill bullmq:mail a"),
     "ghost": (ghost, "1 of those looked at, such as a", "rqtui act delete bullmq:mail a"),
@@ -571,11 +579,11 @@ FAULTS: Mapping[str, tuple[Callable[[Redis], None], str, str]] = {
     "stale-dedup": (stale_dedup, "id daily are swallowed", "redis-cli DEL bull:mail:de:daily"),
     "parent-free": (
         parent_free,
-        "such as a, with no child left",
+        "1 with no child left",
         "ZREM bull:mail:waiting-children a && redis-cli RPUSH bull:mail:wait a",
     ),
     "parent-of-none": (parent_of_none, "bull:mail:gone is gone", "SREM bull:mail:a:dependencies bull:mail:gone"),
-    "parent-of-failed": (parent_of_failed, "its child bull:mail:bad failed 1m", "requeue"),
+    "parent-of-failed": (parent_of_failed, "though a child failed 1m", "requeue"),
     "orphan": (orphan, "1 in no place of the queue, such as 140", "redis-cli LPUSH bull:mail:wait 140"),
     "orphan-ended": (orphan_ended, "such as 140: nothing will ever clean it", "rqtui act delete bullmq:mail 140"),
     "kept": (kept, "10000 kept in bull:mail:completed, the oldest for 1m", "--place completed"),

@@ -502,6 +502,24 @@ def test_a_task_is_cancelled_by_the_id_that_its_worker_knows(client: Redis, list
     assert told["arguments"] == {"task_id": ["mail.1.x"] * 2, "terminate": False, "signal": "SIGTERM"}
 
 
+def test_a_message_without_an_id_is_not_cancelled_and_no_worker_is_told(client: Redis, listener: PubSub) -> None:
+    engine = engine_on(client)
+    listener.psubscribe("*.celery.pidbox")
+    listener.get_message(timeout=5)
+    client.sadd("_kombu.binding.mail", f"mail{SEP}{SEP}mail")
+    nameless = (
+        message("x").replace(b'"id": "x"', b'"id": null').replace(b'"correlation_id":"x"', b'"correlation_id":null')
+    )
+    client.lpush("mail", nameless, message("named"))
+    [other] = [job for job in jobs_of(engine, "queue") if job.id != b"named"]
+    hold(client, nameless.replace(b"tag-x", b"tag-held"), float(client.time()[0]) - 5)
+    for job in (other, *jobs_of(engine, "unacked")):
+        [outcome] = engine.act("cancel", MAIL, [job])
+        assert outcome.word == "refused" and "no id" in outcome.text
+    assert act(engine, "cancel", "queue", "named") == ["asked"]
+    assert [told["arguments"]["task_id"] for told in commands(listener)] == [["named"]]
+
+
 def test_a_task_that_only_events_told_of_is_cancelled_by_its_id(client: Redis, listener: PubSub) -> None:
     engine = engine_on(client)
     listener.psubscribe("*.celery.pidbox")

@@ -82,3 +82,8 @@ def test_levels_that_all_names_share(names: tuple[str, ...], shared: str) -> Non
 def test_words_are_levels_where_that_is_asked_for() -> None:
     names = ("billing-worker-01", "billing-worker-02")
     assert (shared_beginning(names), shared_beginning(names, is_of_words=True)) == ("", "billing-worker-")
+
+
+def test_of_names_at_hosts_the_end_comes_back_as_far_as_there_is_room() -> None:
+    names = frozenset({"celery@web-1", "celery@web-2"})
+    assert [sorted(elided(names, width).values()) for width in (4, 8)] == [["…1", "…2"], ["…web-1", "…web-2"]]

@@ -86,7 +86,7 @@ async def test_at_80_columns_a_name_of_fifteen_letters_is_whole(url: str, client
         await it.until_shown("billing.refunds")
 
 
-@pytest.mark.parametrize("size", [NARROW, WIDE], ids=["80x24", "160x45"])
+@pytest.mark.parametrize("size", [NARROW, pytest.param(WIDE, marks=pytest.mark.matrix)], ids=["80x24", "160x45"])
 @on_screen
 async def test_with_ascii_every_side_view_is_ascii(url: str, client: Redis, size: tuple[int, int]) -> None:
     planted(client)

@@ -10,7 +10,7 @@ import re
 import socket
 
 import pytest
-from pictures import MIDDLE, NARROW, SMALL, WIDE, planted, same_as_kept, stopped
+from pictures import MIDDLE, NARROW, SMALL, WIDE, planted, same_as_kept, sizes_as_kept, stopped
 from screens import text_of
 
 from screenshots.seeded import still
@@ -18,9 +18,6 @@ from screenshots.seeded import still
 __all__ = ["planted", "stopped"]  # fixtures
 
 SCREENS: dict[str, tuple[tuple[int, int], tuple[str, ...]]] = {
-    "overview-160x45": (WIDE, ()),
-    "overview-80x24": (NARROW, ()),
-    "overview-60x16": (SMALL, ()),
     "board-160x45": (WIDE, ("mail", "j", "j")),
     "board-120x35": (MIDDLE, ("mail", "4")),
     "board-80x24": (NARROW, ("mail", "space", "j", "space")),
@@ -28,8 +25,6 @@ SCREENS: dict[str, tuple[tuple[int, int], tuple[str, ...]]] = {
     "board-250x70": ((250, 70), ("mail", "5")),
     "reserved-80x24": (NARROW, ("mail", "3")),
     "chosen-80x24": (NARROW, ("mail", "5", "asterisk")),
-    "job-160x45": (WIDE, ("mail", "5", "enter")),
-    "job-80x24": (NARROW, ("mail", "5", "enter")),
     "hostile-80x24": (NARROW, ("reports", "enter")),
     "delete-80x24": (NARROW, ("mail", "5", "space", "space", "D")),
     "reject-80x24": (NARROW, ("mail", "3", "K")),
@@ -39,6 +34,17 @@ SCREENS: dict[str, tuple[tuple[int, int], tuple[str, ...]]] = {
     "loops-80x24": (NARROW, ("t",)),
     "too-small-40x10": ((40, 10), ()),
 }
+
+SIZES: dict[str, tuple[tuple[tuple[int, int], ...], tuple[str, ...]]] = {
+    "overview": ((WIDE, NARROW, SMALL), ()),
+    "job": ((WIDE, NARROW), ("mail", "5", "enter")),
+}
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_in_each_size_it_looks_as_it_did(planted: str, name: str) -> None:
+    sizes, keys = SIZES[name]
+    asyncio.run(sizes_as_kept(planted, name, sizes, keys))
 
 
 @pytest.mark.parametrize("name", SCREENS)

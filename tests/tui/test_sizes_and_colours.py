@@ -8,6 +8,7 @@ import signal
 import sys
 
 import pytest
+from families import case
 from hostile import commands
 from ptys import in_pty
 from redis import Redis
@@ -20,7 +21,12 @@ from rqtui.tui.format import theme
 from rqtui.tui.screens import registry
 
 SIZES = ((60, 16), (80, 24), (120, 35), (160, 45), (250, 70))
-MARKS = {(80, 24): pytest.mark.matrix, (120, 35): pytest.mark.long, (160, 45): pytest.mark.long}  # others: a plain run
+MARKS = {
+    (80, 24): pytest.mark.matrix,
+    (250, 70): pytest.mark.matrix,
+    (120, 35): pytest.mark.long,
+    (160, 45): pytest.mark.long,
+}  # the smallest: a plain run
 TOO_SMALL = ((59, 16), (60, 11), (20, 5), (1, 1))
 
 
@@ -85,26 +91,25 @@ def test_every_view_fits_the_terminal(url: str, seeded: Seeded, size: tuple[int,
     run()
 
 
-@pytest.mark.parametrize("size", TOO_SMALL, ids=lambda size: f"{size[0]}x{size[1]}")
-def test_below_60_by_12_there_is_a_sentence_and_q_works(url: str, seeded: Seeded, size: tuple[int, int]) -> None:
-    @on_screen
-    async def run() -> None:
-        async with screen(url, (80, 24)) as it:
-            await it.press("enter", "D")
-            await it.pilot.resize_terminal(*size)
-            await it.pilot.pause()
-            await it.press("escape")
-            if size[0] > 10:
-                await it.until(lambda: "This terminal is" in " ".join(it.text().split()), "the sentence")
-            await it.press("q")
-            await it.pilot.resize_terminal(80, 24)
-            await it.until_shown("queues", "mail", "keys")
-            judge(it)
-            await it.press("enter")
-            await it.until_shown("a2", "keys")
-            judge(it)
-
-    run()
+@on_screen
+async def test_below_60_by_12_there_is_a_sentence_and_q_works(url: str, seeded: Seeded) -> None:
+    async with screen(url, (80, 24)) as it:
+        await it.press("enter")
+        for width, height in TOO_SMALL:
+            with case(f"{width}x{height}"):
+                await it.press("D")
+                await it.pilot.resize_terminal(width, height)
+                await it.pilot.pause()
+                await it.press("escape")
+                if width > 10:
+                    await it.until(lambda: "This terminal is" in " ".join(it.text().split()), "the sentence")
+                await it.press("q")
+                await it.pilot.resize_terminal(80, 24)
+                await it.until_shown("queues", "mail", "keys")
+                judge(it)
+                await it.press("enter")
+                await it.until_shown("a2", "keys")
+                judge(it)
 
 
 @pytest.mark.slow

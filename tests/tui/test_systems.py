@@ -11,12 +11,13 @@ from redis import Redis
 from screens import NARROW, WIDE, Screen, Seeded, back_to_overview, on_screen, screen
 from textual.widgets import Input, TextArea
 
-from rqtui.model import Ref
+from rqtui.model import Count, Queue, Ref, State
 from rqtui.scenarios.originals import dispatcher, orizuru, redisched, safe_pop, timeout_sets
 from rqtui.systems import registry
 from rqtui.tui.screens.board import Board, Pane
 from rqtui.tui.screens.job import JobPage
 from rqtui.tui.services import verb_resolution
+from rqtui.tui.target import Target
 from rqtui.tui.widgets.dialogs import Question
 
 ALL = ("native", "dispatcher", "redisched", "timeout_sets", "orizuru:source=jobs", "safe_pop:queue=q")
@@ -561,3 +562,46 @@ async def test_of_what_could_not_be_read_nothing_is_said(client: Redis, url: str
         await it.until_shown("its hash has no data")
         await it.press("enter")
         await it.until_shown("body · none", "it has no body")
+
+
+@on_screen
+async def test_queues_of_one_name_in_two_systems_are_told_apart_where_it_is_narrow(url: str, client: Redis) -> None:
+    client.sadd("rq:queues", "rq:queue:default")
+    for name in ("default", "mailers"):
+        client.lpush(f"queue:{name}", f'{{"class": "A", "args": [], "jid": "s1", "queue": "{name}"}}')
+        client.sadd("queues", name)
+    async with screen(url, NARROW) as it:
+        await it.until_shown("rq:default", "sidekiq:default", " mailers", "3 queues")
+        assert "sidekiq:mailers" not in "\n".join(it.text().splitlines()[3:])
+    async with screen(url, WIDE) as it:
+        await it.until_shown("rq", "sidekiq", "3 queues")
+        assert "rq:default" not in it.text().splitlines()[4], "its system has a column"
+
+
+@on_screen
+async def test_the_loops_of_a_system_without_dispatcher_are_opened_from_its_scheduled_jobs(
+    url: str, client: Redis
+) -> None:
+    client.sadd("queues", "default")
+    client.sadd("rq:queues", "rq:queue:default")
+    client.zadd("rq:scheduled:default", {"r1": 1})
+    client.zadd("schedule", {'{"class": "A", "args": [], "jid": "s1", "queue": "default"}': 1})
+    async with screen(url, WIDE) as it:
+        await it.until_shown("sidekiq")
+        await it.until(lambda: it.app.session.snapshot is not None)
+        it.app.open_board(Ref("sidekiq", "default"))
+        await it.until_shown("1 schedule 1")
+        await it.press("t")
+        await it.until_shown("dispatch  not needed")
+        assert "r1" not in it.text() and "due 1" not in it.text(), "what waits there is another system's"
+
+
+def test_jobs_that_an_upgrade_left_in_paused_are_resumed_by_the_key_of_a_paused_queue() -> None:
+    layouts = {"bullmq": registry.make("bullmq")}
+
+    def meant(paused: int) -> str:
+        queue = Queue("mail", "bullmq", (Count("paused", State.READY, paused),))
+        verb = verb_resolution.verb_for(layouts, "P", Target(Ref("bullmq", "mail"), queue=queue))
+        return verb.name if verb else ""
+
+    assert (meant(0), meant(2)) == ("pause", "resume")

@@ -42,6 +42,7 @@ NEXT = 20  # messages of a queue, and as many that workers hold, that are looked
 LOOK_BACK = 1000  # messages of each end of a list that are looked through for an id
 _CUT_BYTES = 64 * 1024  # of a result that was cut
 _HEX = re.compile(rb"\\x([0-9a-fA-F]{2})")
+_HELD_IN = ("unacked", "late", "eta")  # places whose entries hold a message with its exchange and routing key
 _DIGEST = re.compile(rb"[0-9a-f]{12}(?:\.\d+)?")
 _HIDDEN = re.compile(r"\.pidbox$|^celeryev(\.|$)")  # queues of Celery's own: commands to workers, events
 
@@ -842,7 +843,7 @@ class Celery(Entrywise):
     def _job(self, queue: str, place: Place, read: messages.Message, row: Mapping[str, Any], now_ms: int) -> Job:
         headers = read.headers
         taken_ms = _score_ms(row["score"])
-        is_held = place.name in ("unacked", "late", "eta")
+        is_held = place.name in _HELD_IN
         retries = headers.get("retries")
         limits = headers.get("timelimit")
         hard = limits[0] if isinstance(limits, list) and limits else None
@@ -873,6 +874,13 @@ class Celery(Entrywise):
         """The priority of the list where a job was seen; the id as its worker knows it."""
         step = {"step": str(job.priority)} if job.place == "queue" else {}
         return {"id": messages.read(job.member, b"", bool(job.token)).id or job.id, **step}
+
+    def refusal(self, name: str, job: Job) -> str:
+        """Also a message without an id: a worker is told by its id what to drop."""
+        is_seen = name == "cancel" and bool(job.member) and not job.is_partial
+        if is_seen and not messages.read(job.member, b"", job.place in _HELD_IN).id:
+            return "celery: it has no id by which a worker could be told. Delete it while it waits."
+        return super().refusal(name, job)
 
     def act_asks(
         self, name: str, queue: str, jobs: Sequence[Job], form: Mapping[str, object]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 from textual.content import Content, Span
 from textual.style import Style
@@ -22,6 +23,8 @@ from rqtui.text.sanitise import safe
 from rqtui.tui import keys
 from rqtui.tui.format.columns import left_ms
 
+_ROOMY, _MOST_LABEL = 45, 22  # cells of a pane from which on a name has so many at most
+_INDENT = 2
 LATE_MS = 1500  # a loop looks once a second: what is late by less will be moved in a moment
 EMPTY: dict[State, str] = {
     State.SCHEDULED: "no job is due later",
@@ -43,19 +46,52 @@ def empty(place: Place, places: Sequence[Place], *, is_late: bool, may_change: b
     return words if may_change else words.partition(":")[0]
 
 
-def properties(job: Job, now_ms: int, tells: frozenset[str], is_revealed: bool = False) -> Content:
+class Sheet(NamedTuple):
+    """Where names and values stand: so many `cells` for a name, and of a value the next line below its first one, in a
+    pane of `width` cells (0: it is as wide as need be)."""
+
+    cells: int = LABEL
+    width: int = 0
+
+    def line(self, name: str, value: Content | str) -> Content:
+        """A name, and its value beside it; one whose words are longer than what is left there stands below."""
+        head = Content.styled(f"{name:<{self.cells}}" if len(name) < self.cells else f"{name} ", "$muted")
+        value = Content(value) if isinstance(value, str) else value
+        room = self.width - head.cell_length
+        if not self.width or value.cell_length <= room:
+            return Content.assemble(head, value)
+        longest = max(map(formats.cell_len, value.plain.split()), default=0)
+        if room < longest <= self.width:
+            indent = " " * min(_INDENT, self.width - longest)
+            return Content("\n").join(
+                [head.rstrip(), *(Content(indent) + each for each in value.wrap(self.width - len(indent)))]
+            )
+        first, *rest = value.wrap(max(1, room))
+        return Content("\n").join([Content.assemble(head, first), *(Content(" " * self.cells) + each for each in rest)])
+
+
+LOOSE = Sheet()
+
+
+def sheet(found: Sequence[Fact], width: int) -> Sheet:
+    """How a page of a job with these facts is laid out in so many cells."""
+    longest = max((formats.cell_len(safe(fact.name)) for fact in found), default=0)
+    return Sheet(max(LABEL, min(longest + 1, LABEL + 1 if width < _ROOMY else _MOST_LABEL)), width)
+
+
+def properties(job: Job, now_ms: int, tells: frozenset[str], is_revealed: bool = False, on: Sheet = LOOSE) -> Content:
     """What is known of a job, a line each; of what its system does not tell, nothing."""
     has_record = "tried" in tells
     has_lease = "lease" in tells or (
         job.ttr_ms and not any((f.kind, f.value) == ("duration", job.ttr_ms) for f in job.facts)
     )
-    tried = f"{job.attempts} of {job.max_attempts or '?'}" if has_record or job.max_attempts else str(job.attempts)
+    tried = f"{job.attempts} of {job.max_attempts}" if job.max_attempts else str(job.attempts)
     known: list[tuple[object, str, Content | str]] = [
         (True, "id", Content.styled(safe(job.id), "$strong")),
         ("name" in tells or job.name, "job", safe(job.name) or formats.ZERO),
         (job.call, "call", safe(job.call if is_revealed else mask_text(job.call))),
         (True, "place", Content.styled(job.place, f"$state-{job.state}")),
-        (has_record or left_ms(job, now_ms) is not None, *_time_line(job, now_ms)),
+        (left_ms(job, now_ms) is not None, *_time_line(job, now_ms)),
         (has_record or job.attempts, "attempts", tried),
         ("priority" in tells or job.priority, "priority", str(job.priority)),
         (has_lease, "lease", formats.age(job.ttr_ms) if job.ttr_ms else "as usual in this queue"),
@@ -67,8 +103,7 @@ def properties(job: Job, now_ms: int, tells: frozenset[str], is_revealed: bool =
         lines.append(("cancel", Content.styled("asked for, its worker learns it soon", "$state-reserved")))
     if job.problem:
         lines.append(("problem", Content.styled(job.problem, "$state-dead")))
-    made = [Content.assemble((f"{label:<12}", "$muted"), value) for label, value in lines]
-    return Content("\n").join(made)
+    return Content("\n").join([on.line(label, value) for label, value in lines])
 
 
 def links(found: Sequence[Fact]) -> list[Fact]:
@@ -84,6 +119,7 @@ def facts(
     are_links: bool = False,
     chosen: int = -1,
     most: int = 99,
+    on: Sheet = LOOSE,
 ) -> Content:
     """What a system knows beyond the properties: short facts beside their names, others below, `most` lines of each.
 
@@ -94,11 +130,10 @@ def facts(
     number = 0
     for fact in found:
         name, lines, is_block = said(fact, is_revealed)
-        label = formats.fit(name, LABEL) if len(name) < LABEL else f"{name} "
         if fact.kind == "ref" and are_links:
             style = "b $ground on $accented" if number == chosen else "underline $accented"
             link = Content.styled(lines[0], style).stylize(Style.from_meta({"@click": f"screen.link({number})"}))
-            made.append(Content.assemble((label, "$muted"), link))
+            made.append(on.line(name, link))
             number += 1
         elif is_block:
             left = len(lines) - most
@@ -106,7 +141,7 @@ def facts(
             text = "\n".join(f"  {line}" for line in shown)
             made += [Content.styled(name, "$muted"), highlighted(text) if fact.kind == "json" else Content(text)]
         else:
-            made.append(Content.assemble((label, "$muted"), _on_one_line(fact, lines[0], now_ms)))
+            made.append(on.line(name, _on_one_line(fact, lines[0], now_ms)))
     return Content("\n").join(made)
 
 
@@ -116,7 +151,10 @@ def _on_one_line(fact: Fact, line: str, now_ms: int) -> Content:
     if fact.kind != "instant" or not isinstance(fact.value, int):
         return Content(line)
     ms = now_ms - fact.value
-    return Content.assemble(line, (f"  {formats.age(ms)} ago" if ms >= 0 else f"  in {formats.age(-ms)}", "$muted"))
+    return Content.assemble(
+        formats.instant(fact.value, now_ms),
+        (f"  {formats.age(ms)} ago" if ms >= 0 else f"  in {formats.age(-ms)}", "$muted"),
+    )
 
 
 def _time_line(job: Job, now_ms: int) -> tuple[str, Content | str]:

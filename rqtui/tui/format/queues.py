@@ -25,6 +25,7 @@ NAME, SHORT_NAME = 15, 9  # cells that a queue's name has at least
 LONG_NAME, NARROW_LONG_NAME = 28, 20  # cells of a long one, before other columns give their room away
 WHOLE_NAME = 24  # cells; where all names are longer together, what all of them begin with is left out
 NARROW = 110  # cells of a terminal; below it numbers are short, so that the verdict can be read
+WITH_SYSTEMS = 150  # cells; from there on the column of systems has room beside all others
 _BARS = ((220, LONG_BAR), (176, BAR))  # from how many cells of a terminal on there is room for which
 _SYSTEM = 14  # cells that the column of systems takes; without it there is room for other things
 _SHORT = {State.SCHEDULED: "sched", State.RESERVED: "resvd"}

@@ -224,7 +224,8 @@ class Board(View):
         self._show_findings(queue)
         if not self._is_chosen and not queue.error:
             self._is_chosen = True
-            self._go_to(board_layout.first_place(self.layout_of_queue.places, queue))
+            system = self.layout_of_queue
+            self._go_to(board_layout.first_place(system.places, queue, system.keys(self.ref.queue)))
         self._show_panes(snapshot)
         self._arrange()
         self._show_detail(snapshot)
@@ -287,7 +288,9 @@ class Board(View):
             return
         is_gone = snapshot.job is None and self.session.is_pictured(self.ref, job.id)
         encoding, body = jobs.body(job, detail.content_size.width)
-        line = timeline.life_line(job, max(20, detail.scrollable_content_region.width), snapshot.taken_ms)
+        width, now_ms = detail.scrollable_content_region.width, snapshot.taken_ms
+        on = jobs.sheet(job.facts, width)
+        line = timeline.life_line(job, max(20, width), now_ms)
         text.show(
             Content("\n").join(
                 [
@@ -296,8 +299,8 @@ class Board(View):
                         if is_gone
                         else []
                     ),
-                    jobs.properties(job, snapshot.taken_ms, self.layout_of_queue.tells),
-                    *([jobs.facts(job.facts, snapshot.taken_ms, most=FACT_LINES)] if job.facts else []),
+                    jobs.properties(job, now_ms, self.layout_of_queue.tells, on=on),
+                    *([jobs.facts(job.facts, now_ms, most=FACT_LINES, on=on)] if job.facts else []),
                     *([Content(), line] if line else []),
                     Content.assemble("\n", ("body", "b $strong"), (f"  {encoding}", "$muted")),
                     body,

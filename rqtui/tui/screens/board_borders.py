@@ -5,6 +5,7 @@ Pure: from a pane and the picture of its queue to pieces of text.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
@@ -47,7 +48,7 @@ def tabs(panes: Sequence[Pane], current: Pane, queue: Queue | None) -> list[Piec
     pieces: list[Piece] = []
     names = frozenset(pane.place.name for pane in panes)
     for form in _FORMS:
-        if 0 < form.letters < _LEAST_LETTERS and len({name[: form.letters] for name in names}) < len(names):
+        if 0 < form.letters < _LEAST_LETTERS and not _beginnings(names, form.letters):
             continue
         pieces = _places(panes, current, queue, form)
         if _room(current, pieces) >= least:
@@ -93,11 +94,11 @@ _FORMS = (
     _Form(),
     _Form(has_empty_names=False),
     *(_Form(letters, has_empty_names=False) for letters in _SHORTER),
-    *(_Form(letters, has_empty_names=False, is_tight=True) for letters in (*_SHORTER, 3)),
+    *(_Form(letters, has_empty_names=False, is_tight=True) for letters in (*_SHORTER, 3, 2)),
     *(_Form(letters, has_empty_names=False, is_tight=True, gap="") for letters in (4, 3, 2)),
     _Form(2, has_empty_names=False, is_tight=True, gap="", own_letters=5),
     *(_Form(letters, has_empty_names=False, is_tight=True, gap="", is_joined=True) for letters in (4, 3, 2)),
-    _Form(0),
+    *(_Form(letters, has_counts=False) for letters in (*_SHORTER, 3, 2)),
     _Form(0, has_counts=False),
 )
 
@@ -125,9 +126,20 @@ def _places(panes: Sequence[Pane], current: Pane, queue: Queue | None, form: _Fo
 
 @lru_cache(64)
 def _shortened(names: frozenset[str], letters: int) -> dict[str, str]:
-    """Names by their first letters, as long as these tell them apart."""
+    """Names by their beginnings, as long as these tell them apart."""
+    return _beginnings(names, letters) or elision.elided(names, letters)
+
+
+def _beginnings(names: frozenset[str], letters: int) -> dict[str, str]:
+    """Names by their first letters; one of several words that begins like another one by the first letters of its
+    words, as `wchi` for `waiting_children` beside `wait`. Nothing where that tells them not apart."""
     made = {name: name[:letters] for name in names}
-    return made if len({*made.values()}) == len(names) else elision.elided(names, letters)
+    often = Counter(made.values())
+    for name, begins in made.items():
+        *before, last = name.split("_")
+        if often[begins] > 1 and before:
+            made[name] = ("".join(word[:1] for word in before) + last)[:letters]
+    return made if len({*made.values()}) == len(names) else {}
 
 
 def _count(queue: Queue | None, place: Place, width: int = 8) -> str:

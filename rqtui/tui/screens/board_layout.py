@@ -7,6 +7,7 @@ pane in the middle takes half of the width or more. A place without jobs folds i
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from rqtui.layout.layout import late_place
@@ -67,9 +68,15 @@ def _share(width: int, percent: int, bounds: tuple[int, int]) -> int:
     return max(least, min(most, width * percent // 100))
 
 
-def first_place(places: Sequence[Place], queue: Queue) -> str:
-    """Where a board opens: the place that the worst finding is about, else the fullest of what is not finished."""
+def first_place(places: Sequence[Place], queue: Queue, keys: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Where a board opens: the place that the worst finding is about, else the fullest of what is not finished.
+
+    `keys` are those of the places by their names: a finding may name the key that it is about.
+    """
     for finding in queue.findings:
+        named = (place for place in places if finding.keys and keys.get(place.name) == finding.keys[0])
+        if about := next((place for place in named if queue.count(place.name)), None):
+            return about.name
         state = _state_of(finding)
         there = [place for place in places if place.state is state and queue.count(place.name)]
         if there and finding.kind == "expired-not-reaped":

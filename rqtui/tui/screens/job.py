@@ -135,8 +135,10 @@ class JobPage(View):
         left.border_subtitle = self._words_for_links()
         parts = self._above()
         if self.seen.facts:
-            now_ms, shown = self._now_ms, self.is_revealed
-            parts.append(jobs.facts(self.seen.facts, now_ms, is_revealed=shown, are_links=True, chosen=self._link))
+            now_ms, shown, on = self._now_ms, self.is_revealed, self._sheet
+            parts.append(
+                jobs.facts(self.seen.facts, now_ms, is_revealed=shown, are_links=True, chosen=self._link, on=on)
+            )
         width = max(30, left.scrollable_content_region.width)
         line = timeline.life_line(self.seen, width, self._now_ms, self.is_revealed)
         parts += [Content(), line] if line else []
@@ -147,10 +149,14 @@ class JobPage(View):
     def _above(self) -> list[Content]:
         """What stands above the facts."""
         tells = self.session.layouts[self.ref.layout].tells
-        parts = [jobs.properties(self.seen, self._now_ms, tells, self.is_revealed)]
+        parts = [jobs.properties(self.seen, self._now_ms, tells, self.is_revealed, self._sheet)]
         if self._is_gone:
             parts.insert(0, Content.styled("The job is gone; this is how it was last seen.\n", "$state-reserved"))
         return parts
+
+    @property
+    def _sheet(self) -> jobs.Sheet:
+        return jobs.sheet(self.seen.facts, self.query_one("#job-left").scrollable_content_region.width)
 
     @property
     def _links(self) -> list[Fact]:
@@ -259,7 +265,7 @@ class JobPage(View):
     def _scroll_to_link(self) -> None:
         """The chosen link comes into sight."""
         at = [number for number, fact in enumerate(self.seen.facts) if fact.kind == "ref"][self._link]
-        before = jobs.facts(self.seen.facts[:at], self._now_ms, is_revealed=self.is_revealed)
+        before = jobs.facts(self.seen.facts[:at], self._now_ms, is_revealed=self.is_revealed, on=self._sheet)
         y = self.query_one("#job-properties", Text).rows_of(Content("\n").join([*self._above(), before]))
         self.query_one("#job-left").scroll_to_region(Region(0, y, 1, 1), animate=False)
 

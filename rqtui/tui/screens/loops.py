@@ -132,11 +132,17 @@ class Loops(View):
         """The heads of its queues and of those that are nearest; the counts of these, and of others in turn."""
         mine = [ref for ref in self.refs if ref in refs][:QUEUES]
         layouts = self.session.layouts
-        heads = [head for verb in LOOPS for head in report.heads(verb, self._queues, layouts, QUEUES, mine)]
+        heads = [head for verb in LOOPS for head in report.heads(verb, self._about(), layouts, QUEUES, mine)]
         heads = list(dict.fromkeys(heads))
         turn = [refs[(self._turn + step) % len(refs)] for step in range(min(AT_ONCE, len(refs)))]
         counted = dict.fromkeys([*mine, *(ref for ref, _place in heads), *turn])
         return Focus(tuple(counted), tuple(PageWish(ref, place, 0, HEAD) for ref, place in heads))
+
+    def _about(self) -> dict[Ref, Queue]:
+        """The queues that it tells of: the one of another system that it was opened on, else all that are known."""
+        ref = self.target().ref
+        is_foreign = ref is not None and bool(self.session.system_of(ref))
+        return {at: queue for at, queue in self._queues.items() if at == ref} if is_foreign else self._queues
 
     def show(self, snapshot: Snapshot) -> None:
         """Draws the states, the next jobs, and the last steps."""
@@ -145,8 +151,9 @@ class Loops(View):
         counted = {Ref(queue.layout, queue.name): queue for queue in snapshot.queues}
         self._queues = {ref: queue for ref, queue in {**self._queues, **counted}.items() if ref in set(refs)}
         self._turn = (self._turn + AT_ONCE) % len(refs) if len(refs) > AT_ONCE else 0
-        coming = sorted(report.coming(snapshot), key=lambda each: each.in_ms)
-        layouts = self.session.layouts
+        layouts, about = self.session.layouts, self._about()
+        found = (each for each in report.coming(snapshot, layouts) if each.ref in about)
+        coming = sorted(found, key=lambda each: each.in_ms)
         self._table("next").update([_next_row(each, layouts[each.ref.layout]) for each in coming])
         self._table("next").set_title(Piece(" next jobs ", "strong"))
         self.show_steps()
@@ -185,7 +192,8 @@ class Loops(View):
         """A line: whether it runs and how fast, what it takes at once, how late it is, what comes, what went wrong."""
         rounds = list(loop.rounds)
         last = rounds[-1] if rounds else None
-        due = [ms for queue in self._queues.values() if (ms := report.next_ms(verb, queue)) is not None]
+        layouts = self.session.layouts
+        due = [ms for queue in self._about().values() if (ms := report.next_ms(verb, queue, layouts)) is not None]
         nearest = min(due, default=None)
         key, step = (",", "<") if verb == "dispatch" else (".", ">")
         is_late = nearest is not None and nearest <= -1000
@@ -214,9 +222,11 @@ class Loops(View):
 
     def second_line(self, _width: int) -> chrome.Sides:
         """How many jobs are late for a loop, over the queues that were counted."""
-        overdue = sum(queue.overdue for queue in self._queues.values())
-        expired = sum(queue.expired for queue in self._queues.values())
-        facts = [("due", overdue), ("leases expired", expired)]
+        queues, layouts = self._about().values(), self.session.layouts
+        facts = [
+            ("due", report.late("dispatch", queues, layouts)),
+            ("leases expired", report.late("reap", queues, layouts)),
+        ]
         said = [
             Content.assemble((f"   {name} ", "$muted"), (formats.count(n), "$state-dead" if n else "$muted"))
             for name, n in facts

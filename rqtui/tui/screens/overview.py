@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -82,6 +83,7 @@ class Overview(View):
         self._unfolded: set[str] = set()
         self._left_out = ""  # what all names begin with, where they are long
         self._is_long = False
+        self._twins: frozenset[str] = frozenset()  # names that queues of several systems have
         self._named_of: list[Ref] = []  # the queues that this was told of
         self._of: list[Ref] = []  # the queues of the session, when what is known was looked through
         self._has_shared = False  # some are of a system with places that tell of the jobs of all queues
@@ -344,6 +346,8 @@ class Overview(View):
             self._named_of = list(refs)
             self._is_long = any(formats.cell_len(safe(ref.queue)) > queues.WHOLE_NAME for ref in refs)
             self._left_out = elision.shared_beginning({ref.queue for ref in refs}) if self._is_long else ""
+            often = Counter(ref.queue for ref in refs)
+            self._twins = frozenset(name for name, number in often.items() if number > 1)
             self._rows.clear()
             self._lines.clear()
 
@@ -357,12 +361,17 @@ class Overview(View):
                 self._lay(list(group.refs), group.prefix, depth + 1)
 
     def _label(self, id: str) -> tuple[str, str, str]:
-        """(indent and sign, the beginning that others share, the rest) of a row; of long names that is left out."""
+        """(indent and sign, the beginning that others share, the rest) of a row; of long names that is left out.
+
+        Where it is narrow, the system stands before a name that queues of several systems have.
+        """
         shown = self._by_id[id]
         within = self._within.get(id, self._left_out)
         signs = " " * INDENT * self._depths.get(id, 0) + ("  " if self._levels else "")
         if isinstance(shown, Group):
             signs = signs[:-2] + ("▾ " if shown.prefix in self._unfolded else "▸ ")
+        if isinstance(shown, Ref) and shown.queue in self._twins and self.app.size.width < queues.WITH_SYSTEMS:
+            return signs, f"{shown.layout}:", safe(shown.queue[len(within) :])  # there is no column of systems
         name = shown.prefix if isinstance(shown, Group) else shown.queue
         return signs, "" if self._is_long else safe(within), safe(name[len(within) :])
 

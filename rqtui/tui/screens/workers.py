@@ -6,7 +6,7 @@ the jobs that the worker under the cursor holds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -20,7 +20,6 @@ from rqtui.model import Focus, Job, Queue, Ref, Snapshot, State
 from rqtui.reports import workers
 from rqtui.reports.workers import TROUBLED, Seat, Standing
 from rqtui.text import elision, formats
-from rqtui.text.facts import LABEL
 from rqtui.text.names import to_bytes
 from rqtui.text.pieces import Cell, Piece
 from rqtui.text.sanitise import safe
@@ -199,7 +198,7 @@ class Workers(View):
             words.append(Piece("of the leases that end first", "warning"))
         seat = self.seat()
         if seat is not None and seat.standing in TROUBLED and seat.jobs:
-            words.append(Piece(_help(seat, self._now_ms, self._may_change()), "critical"))
+            words.append(Piece(_help(seat, self._now_ms, self._keys_of(seat)), "critical"))
         elif seat is not None and seat.worker is not None:
             can = self.session.layouts[seat.ref.layout].can
             told = [words for verb, words in _TOLD.items() if can(verb) and not self.session.is_read_only]
@@ -217,10 +216,13 @@ class Workers(View):
             return
         name = formats.elide_middle(safe(seat.name), 40) if seat else "worker"
         about.border_title = Content.styled(f" {name} ", "b $strong")
-        about.show(_about(seat, self._now_ms) if seat else Content())
+        about.show(_about(seat, self._now_ms, about.scrollable_content_region.width) if seat else Content())
 
-    def _may_change(self) -> bool:
-        return self.host.check_verb("L") is not False
+    def _keys_of(self, seat: Seat) -> Collection[str]:
+        """Which of `release` and `reap` help here now."""
+        released = ["release"] if self.host.check_verb("L") is not False else []
+        can_reap = self.session.layouts[seat.ref.layout].can("reap") and not self.session.is_read_only
+        return [*released, *(["reap"] if can_reap else [])]
 
     def _sentence(self) -> str:
         scope = self.in_scope(self.session.refs)
@@ -364,14 +366,16 @@ def _is_busy(queue: Queue) -> bool:
     return bool(queue.count_in(State.RESERVED) or queue.workers or queue.counters.get("registered"))
 
 
-def _help(seat: Seat, now_ms: int, may_change: bool) -> str:
+def _help(seat: Seat, now_ms: int, able: Collection[str]) -> str:
     """What becomes of the jobs of a silent worker, and the keys that help."""
     number = len(seat.jobs)
     jobs = "its job" if number == 1 else f"its {number} jobs"
-    if not may_change:
-        return f"{jobs} wait for a reaper"
     over = sum(job.deadline_ms is not None and job.deadline_ms < now_ms for job in seat.jobs)
-    return f"{jobs}: " + keys.renamed("L releases" + (f", > reaps {over}" if over else ""))
+    helps = ["L releases"] if "release" in able else []
+    helps += [f"> reaps {over}"] if over and "reap" in able else []
+    if not helps:
+        return f"{jobs} {'waits' if number == 1 else 'wait'} for a reaper"
+    return f"{jobs}: " + keys.renamed(", ".join(helps))
 
 
 _TOLD = {"quiet": "to be quiet", "stop": "to stop"}  # by verb
@@ -391,12 +395,14 @@ def _knows_more(seat: Seat) -> bool:
     return worker is not None and bool(worker.facts or worker.state or len(worker.queues) > 1)
 
 
-def _about(seat: Seat, now_ms: int) -> Content:
+def _about(seat: Seat, now_ms: int, width: int) -> Content:
     """What its system says of a worker."""
     worker = seat.worker
     known = [("state", safe(worker.state) if worker else ""), ("queues", ", ".join(map(safe, seat.queues)))]
-    lines = [Content.assemble((f"{name:<{LABEL}}", "$muted"), value) for name, value in known if value]
-    return Content("\n").join([*lines, *([jobs.facts(worker.facts, now_ms)] if worker and worker.facts else [])])
+    facts = worker.facts if worker else ()
+    on = jobs.sheet(facts, width)
+    lines = [on.line(name, value) for name, value in known if value]
+    return Content("\n").join([*lines, *([jobs.facts(facts, now_ms, on=on)] if facts else [])])
 
 
 def _as_job(seat: Seat) -> Job:

@@ -111,7 +111,10 @@ class Navigation:
         session = self._host.session
         name = self.view.NAME if self.view else ""
         controls = session.demo.controls if session.demo else ()
-        groups = help.key_groups(name, here, controls, may_change=not session.is_read_only)
+        ref = self.target().ref
+        system = session.layouts.get(ref.layout) if ref else None
+        lacks = {verb: f"{system.name}: {why}" for verb, why in system.lacks.items()} if system else {}
+        groups = help.key_groups(name, here, controls, may_change=not session.is_read_only, lacks=lacks)
         self._host.app.push_screen(KeyPage(groups))
 
     def show_page(self, title: str, page: Callable[[], Content]) -> None:

@@ -51,7 +51,7 @@ def _fits(system: Layout, verb: Verb, target: Target) -> bool:
     if verb.scope == "worker":
         return bool(target.workers)
     if verb.scope == "queue":
-        is_paused = bool(target.queue and target.queue.paused)
+        is_paused = target.queue is not None and system.can_resume(target.queue)
         return verb.name not in ("pause", "resume") or is_paused == (verb.name == "resume")
     if verb.scope != "job" or not target.place or not (target.jobs or target.whole):
         return False

@@ -55,15 +55,16 @@ def _ends(finding: Finding, now_ms: int) -> str:
 
 def _helps(finding: Finding) -> list[Content]:
     """Its keys and what they do; a click on one presses it."""
-    return [hint(keys.renamed(key), _label(key)) for key in finding.key.split()]
+    return [hint(keys.renamed(key), _label(key, finding.remedy)) for key in finding.key.split()]
 
 
-def _label(key: str) -> str:
-    """What a key is called."""
+def _label(key: str, remedy: str) -> str:
+    """What a key is called; of the verbs on one letter that which the remedy names."""
     for look in keys.LOOKS:
         if key in (keys.shown(each) for each in look.keys.split(",")) and not look.screens:
             return look.label
-    return next((verb.label for verb in keys.verbs_of(key)), "")
+    verbs = keys.verbs_of(key)
+    return next((verb.label for verb in (*(verb for verb in verbs if verb.name in remedy), *verbs)), "")
 
 
 def in_frame(findings: Sequence[Finding], room: int, now_ms: int = 0) -> list[Piece]:

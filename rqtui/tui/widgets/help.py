@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from textual.content import Content
@@ -19,10 +20,15 @@ _TEXT = 58  # cells for what stands beside it, so that it fits on 80 beside a sc
 
 
 def key_groups(
-    view: str, here: Collection[str] = (), controls: Iterable[keys.Control] = (), *, may_change: bool = True
+    view: str,
+    here: Collection[str] = (),
+    controls: Iterable[keys.Control] = (),
+    *,
+    may_change: bool = True,
+    lacks: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Group]:
     """Every key from the tables, each once: those in `here`, which work on this screen now, then others of this screen,
-    changes, those of every screen, the demo's, other screens'."""
+    changes, those of every screen, the demo's, other screens'. `lacks` says of a verb why there is none here."""
     controls = tuple(controls)
     looks = keys.looks(with_demo=bool(controls))
     of_this = [look for look in looks if view in look.screens]
@@ -41,7 +47,7 @@ def key_groups(
         Group("On this screen", tuple(_look_line(look) for look in of_this if look.id not in here)),
         Group(
             f"Changing{' elsewhere' if now and len(rest) < len(verbs) else ''}: UPPERCASE{off}",
-            tuple(map(_verb_line, rest)),
+            tuple(_verb_line(verb, lacks.get(verb.name, "")) for verb in rest),
         ),
         Group("Everywhere: lowercase looks", tuple(_look_line(look) for look in everywhere)),
         Group(
@@ -59,9 +65,9 @@ def _look_line(look: keys.Look, on: str = "") -> Line:
     return Line(signs, look.help, f"also on {also}" if also else "", look.id)
 
 
-def _verb_line(verb: Verb) -> Line:
+def _verb_line(verb: Verb, lack: str = "") -> Line:
     takes = ", ".join(verb.takes) or f"the {verb.scope}"
-    more = takes + (" · asks first" if verb.danger or verb.effect else "")
+    more = lack or takes + (" · asks first" if verb.danger or verb.effect else "")
     return Line(keys.key(verb.key), formats.fit(verb.label, 14), more, verb.name)
 
 

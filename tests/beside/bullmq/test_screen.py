@@ -33,7 +33,7 @@ async def test_r_requeues_a_failed_job_and_a_killed_worker_is_followed_to_the_me
         await it.until_shown("active 1", "held", "killed")
         killed.kill()
         stock.lock_over("held")
-        await it.until_shown("without a lock", "rqtui reap bullmq:mail")
+        await it.until_shown("without a lock", ". reaper")
         await it.press("full_stop")
         await it.until(lambda: stock.state("held") == "waiting", "the reaper has put it back")
         await it.until(lambda: "without a lock" not in it.text(), "the finding is gone")

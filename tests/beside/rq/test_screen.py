@@ -35,7 +35,7 @@ async def test_a_worker_killed_with_9_is_told_and_its_job_reaped_by_a_key(
     async with screen(url, WIDE) as it:
         await it.until_shown("default", "rq")
         await it.press("enter")
-        await it.until_shown("without a sign of life", "killed", "rqtui reap rq:default", "without a hash")
+        await it.until_shown("without a sign of life", "killed", ". reaper", "without a hash")
         await it.press("w")
         await it.until_shown("gone", "silent 1 with 1 job")
         await it.press("escape", "full_stop")

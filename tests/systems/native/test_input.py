@@ -169,9 +169,9 @@ def test_a_queue_of_a_later_schema_is_left_alone(any_client: Redis) -> None:
         if script.read_only or "meta" not in {declared.name for declared in script.keys}:
             continue
         scene = Scene.build(NATIVE, any_client, name, (USES[name].sources or script.sources or ("",))[0])
-        any_client.hset(key("meta"), "version", 2)
+        any_client.hset(key("meta"), "version", 3)
         before = dump(any_client)
-        with pytest.raises(Refused, match="schema version 2"):
+        with pytest.raises(Refused, match="schema version 3"):
             scene.run()
         assert dump(any_client) == before, name
 

@@ -318,9 +318,9 @@ def run_machine(client: Redis, how: settings) -> None:
     run_state_machine_as_test(type("NativeQueue", (Machine,), {"client": client}), settings=how)
 
 
-def test_random_verbs_do_what_the_model_says(request: pytest.FixtureRequest, any_client: Redis) -> None:
-    is_plain = request.node.get_closest_marker("matrix") is None
-    run_machine(any_client, profile(40 if is_plain else 100, 60))
+@pytest.mark.parametrize("examples", [20, pytest.param(100, marks=pytest.mark.matrix)])
+def test_random_verbs_do_what_the_model_says(any_client: Redis, examples: int) -> None:
+    run_machine(any_client, profile(examples, 60))
 
 
 @pytest.mark.long

@@ -37,3 +37,35 @@ def test_a_time_that_a_system_has_its_own_word_for_is_no_lease() -> None:
     told = Job(b"a", "q", "s", "p", State.READY, b"a", ttr_ms=180_000, facts=(Fact("timeout", 180_000, "duration"),))
     assert "lease" not in jobs.properties(told, 0, frozenset()).plain
     assert "lease" in jobs.properties(told, 0, frozenset({"lease"})).plain
+
+
+def test_values_of_a_job_stand_one_below_the_other_whatever_its_facts_are_called() -> None:
+    now_ms = 1_790_000_000_000
+    facts = (Fact("seen by maintenance", now_ms - 5000, "instant"), Fact("ttl", 60_000, "duration"))
+    on = jobs.sheet(facts, 45)
+    lines = jobs.facts(facts, now_ms, on=on).plain.splitlines()
+    assert [line[:20].rstrip() for line in lines] == ["seen by maintenance", "ttl"]
+    assert lines[0].endswith("5s ago") and all(line[19] == " " and line[20] != " " for line in lines)
+
+
+def test_what_is_too_long_for_a_pane_goes_on_below_its_value_and_an_id_stands_whole() -> None:
+    on = jobs.Sheet(12, 36)
+    uuid = "da65f154-3c94-4e3e-b14c-02e126e4ddf3"
+    assert on.line("id", uuid).plain.splitlines() == ["id", uuid]
+    assert on.line("forgotten", "2027-11-23 01:40:20  in 364d").plain.splitlines() == [
+        "forgotten   2027-11-23 01:40:20  in",
+        "            364d",
+    ]
+    assert on.line("place", "failed").plain == "place       failed"
+    assert on.line("call", "shop.invoices.render_all(48105, cents=1614)").plain.splitlines() == [
+        "call",
+        "  shop.invoices.render_all(48105,",
+        "  cents=1614)",
+    ]
+    assert jobs.Sheet().line("call", "x" * 90).plain == "call        " + "x" * 90, "where nobody says how wide it is"
+
+
+def test_of_attempts_and_times_that_nobody_knows_nothing_is_said() -> None:
+    job = Job(b"a", "q", "s", "p", State.READY, b"a")
+    told = jobs.properties(job, 0, frozenset({"tried"})).plain
+    assert "attempts    0\n" in told and "?" not in told and "since" not in told

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from mill_system import NAMES as NAMES_OF_THE_MILL
@@ -11,7 +13,8 @@ from redis import Redis
 from screens import NARROW, WIDE, Screen, Seeded, on_screen, screen
 
 from rqtui.model import Count, Finding, Place, Queue, State
-from rqtui.tui.screens import board_layout
+from rqtui.systems import registry
+from rqtui.tui.screens import board_borders, board_layout
 from rqtui.tui.screens.board import Board
 from rqtui.tui.widgets.pane import Pane
 
@@ -285,3 +288,33 @@ async def test_beside_one_place_the_empty_ones_of_nine_are_a_line_each(
         await it.until(lambda: board(it).pane().place.name == "failed")
         grind(client, "flour", "intermediate", *(f"i{n}" for n in range(1200)))
         await it.until_shown(" intermed… 1 200 ")  # a long name makes room for its count
+
+
+def test_the_board_opens_on_the_place_whose_key_the_worst_finding_names() -> None:
+    known = {place.name: f"rq:{place.name}" for place in PLACES}
+    late = Finding("no-scheduler", "critical", "q", "2 due", keys=("rq:scheduled",))
+    many = Finding("dead-many", "warning", "q", "9 dead", key="e")
+    assert board_layout.first_place(PLACES, queue(late, many, scheduled=2, dead=9), known) == "scheduled"
+    assert board_layout.first_place(PLACES, queue(late, many, dead=9), known) == "dead", "nothing stands there any more"
+
+
+@pytest.mark.parametrize("system", ["rq", "celery", "sidekiq", "bullmq"])
+@pytest.mark.parametrize("count", [0, 7, 36, 360])
+def test_tabs_of_many_places_keep_a_blank_behind_each_key_and_tell_the_places_apart(system: str, count: int) -> None:
+    places = registry.make(system).places
+    counts = tuple(Count(place.name, place.state, 0 if at == 3 else count) for at, place in enumerate(places))
+    panes: list[Any] = [SimpleNamespace(place=place, expression="", size=SimpleNamespace(width=80)) for place in places]
+    made = "".join(piece.text for piece in board_borders.tabs(panes, panes[-1], Queue("q", system, counts)))
+    assert len(made) <= 76 and "…" not in made
+    if count < 100:
+        assert all(f" {number} " in made for number in range(1, len(places) + 1)), made
+        names = [word for word in made.split() if word.isalpha()]
+        assert len(set(names)) == len(names)
+
+
+def test_a_name_that_begins_like_another_one_is_told_by_the_first_letters_of_its_words() -> None:
+    places = registry.make("bullmq").places
+    counts = tuple(Count(place.name, place.state, 36) for place in places)
+    panes: list[Any] = [SimpleNamespace(place=place, expression="", size=SimpleNamespace(width=80)) for place in places]
+    made = "".join(piece.text for piece in board_borders.tabs(panes, panes[-1], Queue("q", "bullmq", counts)))
+    assert " 2 wc" in made and " 4 wa" in made, made

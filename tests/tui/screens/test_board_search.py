@@ -262,7 +262,7 @@ async def test_a_job_that_moves_is_seen_in_both_panes_for_one_picture(url: str, 
     async with screen(url, WIDE) as it:
         await it.press("enter", "j", "j")
         await it.until_refreshed()
-        it.app.session.ticker.interval_s = 60
+        it.app.session.ticker.interval_s, it.asks_again = 60, False
         seeded.reserve(1)
         it.app.session.ticker.refresh()
         await it.until_shown("×a0")

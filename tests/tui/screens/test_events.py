@@ -185,7 +185,11 @@ async def test_several_queues_are_one_feed_by_time(client: Redis, url: str) -> N
         assert found == sorted(found), "the newest stands first"
 
 
-@pytest.mark.parametrize("size", [(160, 45), NARROW], ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize(
+    "size",
+    [pytest.param((160, 45), marks=pytest.mark.matrix), NARROW],
+    ids=lambda size: f"{size[0]}x{size[1]}",
+)
 def test_the_feed_looks_as_it_did(planted: str, clock: None, size: tuple[int, int]) -> None:
     with connect(planted) as client:
         client.delete(key("events"))

@@ -104,7 +104,11 @@ async def test_on_a_small_terminal_two_plots_stay(client: Redis, url: str) -> No
         assert "failures" not in it.text()
 
 
-@pytest.mark.parametrize("size", [(160, 45), NARROW], ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize(
+    "size",
+    [pytest.param((160, 45), marks=pytest.mark.matrix), NARROW],
+    ids=lambda size: f"{size[0]}x{size[1]}",
+)
 def test_the_plots_look_as_they_did(planted: str, clock: None, size: tuple[int, int]) -> None:
     async def look() -> str:
         async with still(planted, size, ("mail", "m", "2")) as app:

@@ -54,7 +54,11 @@ async def test_its_panels_scroll_by_the_keys_of_tables(client: Redis, url: str) 
         await it.until_shown("memory")
 
 
-@pytest.mark.parametrize("size", [(160, 45), NARROW], ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize(
+    "size",
+    [pytest.param((160, 45), marks=pytest.mark.matrix), NARROW],
+    ids=lambda size: f"{size[0]}x{size[1]}",
+)
 def test_the_server_looks_as_it_did(
     planted: str, clock: None, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

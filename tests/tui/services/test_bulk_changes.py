@@ -195,7 +195,9 @@ async def test_a_few_marked_jobs_keep_the_plain_question(url: str, seeded: Seede
         assert "dry run" not in it.text()
 
 
-@pytest.mark.parametrize("size", [(60, 16), (80, 24), (160, 45)])
+@pytest.mark.parametrize(
+    "size", [(60, 16), *(pytest.param(size, marks=pytest.mark.matrix) for size in ((80, 24), (160, 45)))]
+)
 @on_screen
 async def test_the_buttons_of_a_dry_run_stay_in_sight(url: str, seeded: Seeded, size: tuple[int, int]) -> None:
     many_dead(seeded, {f"{word}Error: x": 2 for word in ("A", "B", "C", "D", "E", "F", "G")})

@@ -25,7 +25,12 @@ SCREENS: dict[str, tuple[tuple[int, int], tuple[str, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("name", SCREENS)
+MORE = {name for name in SCREENS if name.startswith(("dry-run", "duplicate")) and not name.endswith("80x24")}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.matrix) if name in MORE else name for name in SCREENS]
+)
 def test_a_question_looks_as_it_did(planted: str, name: str) -> None:
     size, keys = SCREENS[name]
 

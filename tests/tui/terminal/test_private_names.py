@@ -66,12 +66,12 @@ def _is_self(node: ast.expr) -> bool:
     return isinstance(name, ast.Name) and name.id in ("self", "cls", "super")
 
 
-def _uses(tree: ast.Module, own: frozenset[str], theirs: frozenset[str]) -> Iterator[tuple[int, str]]:
+def _uses(nodes: Iterable[ast.AST], own: frozenset[str], theirs: frozenset[str]) -> Iterator[tuple[int, str]]:
     """(line, name) of each private name of Textual or Rich in a module.
 
     `own` are the private names that we define; those that are `theirs`, too, are only for `self`.
     """
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             names = [each.name for each in node.names if _is_theirs(each.name)]
         elif isinstance(node, ast.ImportFrom) and node.module and _is_theirs(node.module):
@@ -86,8 +86,9 @@ def _uses(tree: ast.Module, own: frozenset[str], theirs: frozenset[str]) -> Iter
         yield from ((node.lineno, name) for name in names if _is_private(name))
 
 
-def _own_names(trees: Iterable[ast.Module]) -> frozenset[str]:
-    return frozenset(name for tree in trees for each in ast.walk(tree) for name in _given(each))
+def _own_names(modules: Iterable[Iterable[ast.AST]]) -> frozenset[str]:
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Attribute, ast.Name)
+    return frozenset(name for nodes in modules for each in nodes if isinstance(each, kinds) for name in _given(each))
 
 
 def _given(node: ast.AST) -> Iterator[str]:
@@ -106,18 +107,18 @@ def _given(node: ast.AST) -> Iterator[str]:
 
 def found_in(root: Path) -> list[str]:
     """Every use of a private name of theirs in the modules of a package, its `tui/terminal` left out."""
-    trees = {path: ast.parse(path.read_text("utf-8")) for path in _modules(root)}
-    own = _own_names(trees.values())
+    modules = {path: [*ast.walk(ast.parse(path.read_text("utf-8")))] for path in _modules(root)}
+    own = _own_names(modules.values())
     return [
         f"{path.relative_to(root)}:{line}: {name}"
-        for path, tree in trees.items()
-        for line, name in _uses(tree, own, _their_names() if _may_meet_theirs(path, tree, root) else frozenset())
+        for path, nodes in modules.items()
+        for line, name in _uses(nodes, own, _their_names() if _may_meet_theirs(path, nodes, root) else frozenset())
     ]
 
 
-def _may_meet_theirs(path: Path, tree: ast.Module, root: Path) -> bool:
+def _may_meet_theirs(path: Path, nodes: Iterable[ast.AST], root: Path) -> bool:
     """Whether a module can get an object of theirs: it is part of the screen, or imports them."""
-    imported = (node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom))
+    imported = (node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom))
     names = {getattr(node, "module", None) or node.names[0].name for node in imported}
     return root / "tui" in path.parents or any(map(_is_theirs, names))
 

@@ -60,3 +60,8 @@ def test_in_a_frame_the_worst_stands_with_its_key_and_how_many_more_there_are() 
     assert said == "● 51 % of attempts fail · e +1"
     assert len("".join(piece.text for piece in findings.in_frame((FAILING, LATE), 20))) <= 20
     assert findings.in_frame((), 50) == []
+
+
+def test_of_the_verbs_on_one_key_that_is_named_which_the_remedy_names() -> None:
+    left = Finding("left-in-paused", "critical", "q", "2 left in paused", "rqtui act resume q moves them", key="P")
+    assert told(Queue("q", "s", findings=(left,)), 3)[0][1] == "P resume"

@@ -172,3 +172,9 @@ def test_it_looks_as_it_did(
     if os.environ.get("RQTUI_WRITE_SNAPSHOTS"):
         file.write_text(text, "utf-8")
     assert text == file.read_text("utf-8")
+
+
+def test_of_a_verb_that_a_system_lacks_the_help_says_why() -> None:
+    lines = [line for group in help.key_groups("board", lacks={"pause": "s: it cannot"}) for line in group.lines]
+    assert [line.more for line in lines if line.name == "pause"] == ["s: it cannot"]
+    assert all("cannot" not in line.more for line in lines if line.name != "pause")

@@ -301,7 +301,7 @@ def test_a_row_that_moved_out_of_the_window_is_not_called_gone() -> None:
     assert place == 2
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", [0, 1, 2, *(pytest.param(more, marks=pytest.mark.matrix) for more in range(3, 20))])
 def test_whatever_happens_the_cursor_and_the_marks_keep_their_ids(seed: int) -> None:
     async def test(app: House, pilot: Pilot[None]) -> None:
         luck = random.Random(seed)
