@@ -57,9 +57,11 @@ def script(verb: str, *changes: tuple[str, str]) -> Callable[[Patch], None]:
 def a_client_that_sends_again(patch: Patch) -> None:
     real = transport._exchange
 
-    def again(connection: Any, *commands: Any) -> list[Any]:
-        replies = real(connection, *commands)
-        return real(connection, *commands) if any(isinstance(one, transport._Lost) for one in replies) else replies
+    def again(connection: Any, *commands: Any, **more: Any) -> list[Any]:
+        replies = real(connection, *commands, **more)
+        return (
+            real(connection, *commands, **more) if any(isinstance(one, transport._Lost) for one in replies) else replies
+        )
 
     patch.setattr(transport, "_exchange", again)
 
