@@ -191,7 +191,7 @@ def a_put_gets_in_and_the_door_is_shut(scene: Scene) -> None:
     scene.proxy.fail("lose reply", "EVAL")
     with Queue("mail", scene.proxy.url) as queue:
         pool, opened = queue.client.connection_pool, []
-        real = pool.get_connection
+        real = pool.take
 
         def once() -> Any:
             if opened:
@@ -199,7 +199,7 @@ def a_put_gets_in_and_the_door_is_shut(scene: Scene) -> None:
             opened.append(real())
             return opened[0]
 
-        pool.get_connection = once
+        pool.take = once
         scene.by("producer").call("put", lambda: queue.put({}, id="a"), _word, queue="mail", ids=["a"])
     wait_until(lambda: scene.queue.counts()["ready"] == 1, what="the put that nobody was told of")
 
