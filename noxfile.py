@@ -74,7 +74,7 @@ def screenshots(session: nox.Session) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """What a plain `pytest` runs, on two workers per core."""
+    """What a plain `pytest` runs, on three workers per core."""
     session.run("pytest", "-n", "auto", *session.posargs)
 
 

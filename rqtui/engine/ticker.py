@@ -348,6 +348,9 @@ class Ticker:
             self._is_asked = False
             if not self.engine.refs:  # the first picture waits for names, but not long; later ones do not
                 self._discovery = _continued(self._discovery, until_s=now + FIRST_S)
+                self._looked_s = time.monotonic() - now
+                if self._discovery is None:
+                    self._rest_from_looking()
         focus = self._focus
         snapshot = self.engine.snapshot(focus)
         self._failures, self._lost_s, self._failed_s = 0, 0.0, 0.0
@@ -365,14 +368,17 @@ class Ticker:
         """A step of the look for queues; after the last one a picture, where there are others than before."""
         began, before = time.monotonic(), self.engine.refs
         is_over = next(steps, None) is None
-        now = time.monotonic()
-        self._looked_s += now - began
+        self._looked_s += time.monotonic() - began
         if before is not self.engine.refs:
             self._has_news = True
         if is_over:
             self._discovery = None
-            self._discover_s = min(self._discover_s, now + max(LEAST_DISCOVER_S, DISCOVER_SHARE * self._looked_s))
+            self._rest_from_looking()
             self._due_s, self._has_news = (0.0, False) if self._has_news else (self._due_s, False)
+
+    def _rest_from_looking(self) -> None:
+        rest_s = max(LEAST_DISCOVER_S, DISCOVER_SHARE * self._looked_s)
+        self._discover_s = min(self._discover_s, time.monotonic() + rest_s)
 
     def _spent(self) -> Cost | None:
         """All that was asked of Redis since the picture an interval ago, or the last one before that."""

@@ -593,6 +593,7 @@ def test_a_worker_of_celery_exits_on_what_is_no_json_unless_it_is_deleted_before
 def test_charges_fail_on_celery_until_the_gateway_answers_and_it_tells_of_both(client: Redis, url: str) -> None:
     with ForeignRun(FOREIGN["celery"], url) as run, client.pubsub(ignore_subscribe_messages=True) as ear:
         ear.psubscribe("celery-task-meta-*", "/*.celeryev/*")
+        run.set_speed(8)
         heard: dict[str, list[dict[str, object]]] = {"results": [], "events": []}
 
         def hear() -> None:
@@ -608,8 +609,8 @@ def test_charges_fail_on_celery_until_the_gateway_answers_and_it_tells_of_both(c
             hear()
             return any(all(each.get(name) == value for name, value in fields.items()) for each in heard[part])
 
-        wait_until(lambda: has("results", status="FAILURE"), 20, "a charge has failed for good")
-        wait_until(lambda: has("results", status="RETRY"), 20, "another one is tried again")
+        wait_until(lambda: has("results", status="FAILURE"), 60, "a charge has failed for good")
+        wait_until(lambda: has("results", status="RETRY"), 60, "another one is tried again")
         assert has("events", type="task-failed", exception="TimeoutError('cards.example.org did not answer in 5 s')")
         wait_until(lambda: has("events", type="worker-heartbeat", hostname="celery@web-2"), 10, "workers beat")
         run.press("fix")

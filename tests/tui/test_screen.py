@@ -10,7 +10,7 @@ from families import case
 from proxy import Proxy
 from redis import Redis
 from screens import NARROW, WIDE, Seeded, on_screen, screen
-from textual.widgets import Input, TextArea
+from textual.widgets import Button, Input, TextArea
 
 from rqtui.client.queue import Queue
 from rqtui.scripts.script import load
@@ -333,7 +333,9 @@ async def test_bad_input_is_said_in_the_dialog_and_nothing_is_written(url: str, 
                 else:
                     assert isinstance(widget, Input)
                     usual, widget.value = widget.value, typed
-                it.app.screen.query_one("#yes").focus()
+                button = it.app.screen.query_one("#yes", Button)
+                await it.until(lambda button=button: not button.has_class("-active"), "it takes another press")
+                button.focus()
                 await it.press("enter")
                 await it.until_shown(sentence)
                 assert isinstance(it.app.screen, Question)

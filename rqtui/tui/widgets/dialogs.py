@@ -103,7 +103,7 @@ class Question(ModalScreen["Given | None"]):
         self._bodies, self._guard = dict(bodies or {}), guard
         self._is_form = is_form
         self._began_with: dict[str, str | bytes] = {}  # what stood in the fields, by their names
-        self._is_about_body = False
+        self._said = self._said_of_body = ""  # what is wrong, in general and with the body as it is typed
 
     def compose(self) -> ComposeResult:
         """Title, words, a row per field, the word to type, the two buttons."""
@@ -242,9 +242,7 @@ class Question(ModalScreen["Given | None"]):
 
     def on_body_editor_checked(self, event: BodyEditor.Checked) -> None:
         """What is wrong with a body is said while it is typed; what was said of something else stays."""
-        if event.problem or self._is_about_body:
-            self._say(event.problem)
-            self._is_about_body = bool(event.problem)
+        self._say(event.problem, of_body=True)
 
     def action_scroll(self, lines: int) -> None:
         """Scrolls the words above."""
@@ -284,12 +282,13 @@ class Question(ModalScreen["Given | None"]):
             self._say(f"type {self._guard} first: this is where it counts.")
             self.query_one("#guard-word").focus()
             return
+        self._said = ""
         values: Values = {}
         for field in self._fields:
             try:
                 value = self._value(field)
             except UsageError as error:
-                self._say(f"{field.label}: {error}")
+                self._say(f"{field.label}: {error}", of_body=field.kind in _BODIES)
                 self.query_one(f"#field-{field.name}").focus()
                 return
             if value is not None:
@@ -316,10 +315,14 @@ class Question(ModalScreen["Given | None"]):
             typed[field.name] = str(raw) if field.kind != "bool" else ("x" if raw else "")
         return Given(values, typed, bodies)
 
-    def _say(self, words: str) -> None:
+    def _say(self, words: str, of_body: bool = False) -> None:
+        if of_body:
+            self._said_of_body = words
+        else:
+            self._said = words
         problem = self.query_one("#problem", Static)
-        problem.update(Content(safe(words)))
-        problem.display, self._is_about_body = bool(words), False
+        problem.update(Content(safe(self._said_of_body or self._said)))
+        problem.display = bool(self._said_of_body or self._said)
 
 
 def _body_rows(bodies: Mapping[str, bytes]) -> int:

@@ -17,7 +17,7 @@ class Drawn(Widget):
         super().__init__(id=id, classes="pane")
         self._draw = draw
         self._title = self._text = Content()
-        self._size = Size()  # for which the text was made
+        self._made_for = Size()  # for which the text was made
 
     def title(self, words: Content) -> None:
         """The words in its frame."""
@@ -38,11 +38,11 @@ class Drawn(Widget):
 
     def render(self) -> RenderResult:
         """The text."""
-        if self._size != self.content_size:
+        if self._made_for != self.content_size:
             self._make()
         return self._text
 
     def _make(self) -> None:
-        self._size = self.content_size
-        width, height = self._size
+        self._made_for = self.content_size
+        width, height = self._made_for
         self._text = self._draw(width, height) if width > 0 and height > 0 else Content()
