@@ -334,6 +334,7 @@ class Model(State):
             self.lines[id] = line
         self.places[place][id] = score
         self.wake |= place in ("ready", "scheduled")
+        self.meta["version"] = 2  # its header may be a short one
         self.note("restore", [id], restored=1)
         return [("moved", place)]
 
