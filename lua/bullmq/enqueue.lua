@@ -5,7 +5,7 @@
 -- without, lower first. Nothing here deduplicates, and no parent is told: that is for the application.
 --
 -- moves    -> wait | paused | prioritized | delayed
--- writes   id pc marker events
+-- writes   meta id pc marker events
 -- derived  <prefix>:<queue>:<id>
 -- KEYS     delayed      zset    id by due (ms × 4096)
 --          prioritized  zset    id by priority × 2^32, then arrival
@@ -132,11 +132,14 @@ local function options(at, delay_ms) -- what stands in columns goes before what 
   return '{' .. table.concat(told, ',') .. '}'
 end
 
-local words = {}
+local words, is_named = {}, false
 for at = 3, #ARGV, columns do
   local id, name = ARGV[at], ARGV[at + 2] == '' and '__default__' or ARGV[at + 2]
   local is_taken = id ~= '' and redis.call('EXISTS', p .. id) == 1
   if not is_taken then
+    -- A queue is found by this field, by programs of BullMQ, too; theirs write it as they connect.
+    if not is_named then redis.call('HSETNX', meta, 'opts.maxLenEvents', '10000') end
+    is_named = true
     local number
     repeat number = whole(redis.call('INCR', KEYS[7])) until id ~= '' or redis.call('EXISTS', p .. number) == 0
     if id == '' then id = number end

@@ -192,6 +192,14 @@ def test_jobs_are_put_from_a_shell_and_what_is_never_done_is_said_there(url: str
 # --- both versions ----------------------------------------------------------------------------------------------------
 
 
+def test_a_queue_that_no_program_of_bullmq_knows_yet_is_found_once_a_job_was_put(any_client: Redis) -> None:
+    engine = engine_on(any_client)
+    assert put(engine).word == "moved" and any_client.hgetall(KEYS["meta"]) == {b"opts.maxLenEvents": b"10000"}
+    assert engine_on(any_client).refs == [MAIL]
+    any_client.hset(KEYS["meta"], "opts.maxLenEvents", 5)
+    assert put(engine).word == "moved" and any_client.hget(KEYS["meta"], "opts.maxLenEvents") == b"5"
+
+
 def test_a_job_enters_where_the_version_of_the_queue_looks_for_it(any_client: Redis) -> None:
     engine = engine_on(any_client)
     for version, is_paused, aside, running, place, is_woken in (
