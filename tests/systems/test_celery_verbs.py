@@ -520,6 +520,13 @@ def test_a_message_without_an_id_is_not_cancelled_and_no_worker_is_told(client: 
     assert [told["arguments"]["task_id"] for told in commands(listener)] == [["named"]]
 
 
+def test_a_task_that_nobody_knows_is_said_to_be_gone(client: Redis, url: str) -> None:
+    client.sadd("_kombu.binding.mail", f"mail{SEP}{SEP}mail")
+    client.lpush("mail", message("x"))
+    ran = shell(url, "act", "cancel", "celery:mail", "nobody", "--yes", "--json")
+    assert ran.code == 1 and '"gone"' in ran.out
+
+
 def test_a_task_that_only_events_told_of_is_cancelled_by_its_id(client: Redis, listener: PubSub) -> None:
     engine = engine_on(client)
     listener.psubscribe("*.celery.pidbox")

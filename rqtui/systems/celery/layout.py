@@ -877,8 +877,8 @@ class Celery(Entrywise):
 
     def refusal(self, name: str, job: Job) -> str:
         """Also a message without an id: a worker is told by its id what to drop."""
-        is_seen = name == "cancel" and bool(job.member) and not job.is_partial
-        if is_seen and not messages.read(job.member, b"", job.place in _HELD_IN).id:
+        is_seen = job.place in ("queue", *_HELD_IN) and not job.is_partial
+        if name == "cancel" and is_seen and not messages.read(job.member, b"", job.place in _HELD_IN).id:
             return "celery: it has no id by which a worker could be told. Delete it while it waits."
         return super().refusal(name, job)
 

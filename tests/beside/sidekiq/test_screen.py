@@ -39,7 +39,7 @@ async def test_r_requeues_a_failed_job_and_a_killed_worker_is_followed_to_the_me
         await it.until_shown("SlowJob", "held")
         killed.kill()
         stock.age(killed, 22)
-        await it.until_shown("s left", "beats no more", "rqtui reap sidekiq:default")
+        await it.until_shown("s left", "beats no more", ". reaper")
         stock.age(killed, 10)
         await it.press("full_stop")
         await it.until(lambda: stock.where("held") == "default", "the reaper has put it back")
