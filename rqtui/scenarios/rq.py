@@ -217,11 +217,11 @@ class Shop(ShopStage):
 
         def turn() -> float:
             nonlocal is_at_it
-            if self._schedules:
+            was_at_it, is_at_it = is_at_it, self._schedules  # which a person changes meanwhile
+            if is_at_it:
                 original.schedule(actor.client, self.queue, owner)
-            elif is_at_it:
+            elif was_at_it:
                 original.unlock(actor.client, self.queue, owner)
-            is_at_it = self._schedules
             return _SCHEDULE_S if is_at_it else IDLE_S
 
         return turn
