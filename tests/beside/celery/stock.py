@@ -76,10 +76,14 @@ class Stock(stock.Stock):
         made.process.wait(SLOW_S)
 
     def ask_of_workers(self, tool: str, visibility_s: int) -> None:
-        """Flower's page of workers, or `celery inspect`, of an application with that visibility timeout."""
+        """Flower's page of workers, or `celery inspect`, of an application with that visibility timeout.
+
+        Kombu restores when it has waited in vain, but not when its BRPOP ends first, which takes a second: by default
+        `inspect` waits a second too, and chance decides (kombu 5.7, `MultiChannelPoller.get`).
+        """
         settings = {"SHOP_SETTINGS": json.dumps({"broker_transport_options": {"visibility_timeout": visibility_s}})}
         if tool == "inspect":
-            self.begin(self.command("inspect", "active"), name=tool, **settings).process.wait(SLOW_S)
+            self.begin(self.command("inspect", "-t", "0.5", "active"), name=tool, **settings).process.wait(SLOW_S)
             return
         port = free_port()
         command = self.command("flower", f"--port={port}", "--address=127.0.0.1")
