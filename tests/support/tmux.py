@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import shlex
 import subprocess
@@ -23,7 +22,6 @@ RQTUI = f"{shlex.quote(sys.executable)} -m rqtui"
 PATIENCE_S = 40.0
 
 
-ESCAPE_S = 0.3
 LOOKS_EVERY_S = 0.1  # each look is a program of its own
 
 
@@ -40,12 +38,11 @@ class Terminal:
     def keys(self, *keys: str) -> None:
         """Presses keys by tmux's names, all in one burst, as a slow link hands them over.
 
-        After Escape comes the time in which a terminal takes it for the beginning of something longer.
+        Escape stands alone, and what it does has to be waited for: a program that reads it together with the next key
+        takes both for one that begins with Escape, as every program in a terminal does.
         """
-        for is_escape, burst in itertools.groupby(keys, "Escape".__eq__):
-            for some in ([key] for key in burst) if is_escape else [list(burst)]:
-                self._tmux("send-keys", "--", *some)
-                time.sleep(ESCAPE_S * is_escape)
+        assert keys == ("Escape",) or "Escape" not in keys
+        self._tmux("send-keys", "--", *keys)
 
     def type(self, text: str) -> None:
         """Types text as it is."""
@@ -75,13 +72,23 @@ class Terminal:
             raise AssertionError(f"{words} did not appear; the screen:\n{shown}") from None
         return shown
 
+    def until_gone(self, words: str) -> None:
+        """Waits until these words do not stand on the screen any more."""
+        wait_until(lambda: words not in self.text(), PATIENCE_S, f"{words} vanishes", LOOKS_EVERY_S)
+
     def until_back(self) -> None:
         """Waits for the shell's prompt, on the normal screen, with the mouse given back and the cursor to be seen."""
+        shown = ""
 
         def is_back() -> bool:
-            return self._flags() == "0 0 1" and self.text().rstrip().endswith("$")
+            nonlocal shown
+            shown = self.text()
+            return self._flags() == "0 0 1" and shown.rstrip().endswith("$")
 
-        wait_until(is_back, PATIENCE_S, every_s=LOOKS_EVERY_S)
+        try:
+            wait_until(is_back, PATIENCE_S, every_s=LOOKS_EVERY_S)
+        except AssertionError:
+            raise AssertionError(f"the program did not end, flags {self._flags()}; the screen:\n{shown}") from None
 
     def pid_of(self, words: str) -> int:
         """The process below the shell whose command line has these words."""

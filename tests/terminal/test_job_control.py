@@ -63,7 +63,9 @@ def test_ctrl_z_works_above_a_dialog_too(opened: Terminal) -> None:
     opened.until("Stopped")
     opened.run("fg")
     opened.until("Delete: a1", "Enter, Esc no")
-    opened.keys("Escape", "q", "q")
+    opened.keys("Escape")
+    opened.until_gone("Delete: a1")
+    opened.keys("q", "q")
     opened.until_back()
 
 

@@ -175,6 +175,7 @@ def test_redisched(small: Terminal, url: str, client: Redis) -> None:  # noqa: F
     hand.presses("w")
     hand.sees("keeps no names of workers")
     hand.presses("Escape")
+    hand.sees("3 reserved")
 
     # A worker of its own, beside it.
     worker = redisched.Worker(topic, pause=lambda _gap: hand.sees("3 reserved 1") and None)
@@ -268,6 +269,7 @@ def test_orizuru(small: Terminal, url: str, client: Redis) -> None:  # noqa: F81
     hand.presses("w")
     hand.sees("w1", "running")
     hand.presses("Escape")
+    hand.sees("3 unacked")
 
     # Its reaper, which the original has not: off, a step, on, off.
     dead = orizuru.Worker(client, "jobs", "gone")
