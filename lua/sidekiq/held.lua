@@ -51,7 +51,7 @@ local function each_held_key(identity, look) -- look(key); Sidekiq 6 and older s
   return is_all
 end
 local function each_work(identity, look) -- look(tid, entry as it stands, key)
-  each_held_key(identity, function(key)
+  return each_held_key(identity, function(key)
     local held = redis.call('HGETALL', key)
     for i = 1, #held, 2 do look(held[i], held[i + 1], key) end
   end)

@@ -1,7 +1,8 @@
 -- A page of the jobs of a queue in a place, in its order: of `queue` the next one first.
 --
 -- `schedule`, `retry` and `dead` hold the jobs of all queues: the first 600 are looked through for those of this one, `offset` counts
--- its own, and `total` is how many were found; `of` is about how many there are, where that is not all.
+-- its own, and `total` is how many were found; `of` is about how many there are, where that is not all. `exact` is false of `work` where
+-- not all of it was looked at: of more than 300 processes, or of more than 3000 running jobs, `total` is how many were met.
 -- A job of up to 4096 bytes, or `body_bytes` if that is more, is whole in `head`; of a longer one `head` has the first
 -- 4096, `tail` the last 2048. `score` is as it stands there; in `work` it is when the run began. There `token` is the identity of the
 -- process and its thread, and `beat_ms` how long ago the process gave its last sign of life, -1 unknown.
@@ -20,7 +21,7 @@
 --          offset      int   how many to pass over; -1 for the last page
 --          limit       int   how many at most, 1 to 1000
 --          body_bytes  int   jobs of up to so many bytes come whole; -1: all
--- returns  page  (now_ms int, total int, of? int)
+-- returns  page  (now_ms int, total int, of? int, exact bool)
 --                rows (head bytes, size int, tail bytes, score str, token bytes, worker str, beat_ms str)
 local schedule, retry, queue, dead, processes = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 for _, at in ipairs({4, 5, 6}) do
@@ -85,7 +86,7 @@ local function each_held_key(identity, look) -- look(key); Sidekiq 6 and older s
   return is_all
 end
 local function each_work(identity, look) -- look(tid, entry as it stands, key)
-  each_held_key(identity, function(key)
+  return each_held_key(identity, function(key)
     local held = redis.call('HGETALL', key)
     for i = 1, #held, 2 do look(held[i], held[i + 1], key) end
   end)
@@ -98,10 +99,10 @@ local function job_row(text, score, token, identity, beat)
   if #text <= most then return {text, #text, '', score, token or '', identity or '', beat or ''} end
   return {string.sub(text, 1, 4096), #text, string.sub(text, -2048), score, token or '', identity or '', beat or ''}
 end
-local function running() -- of {run_at, tid, identity, payload, age of the beat in ms or -1}
-  local found = {}
-  each_process(function(identity, _, age_ms)
-    each_work(identity, function(tid, entry)
+local function running() -- of {run_at, tid, identity, payload, age of the beat in ms or -1}; whether those are all
+  local found, are_all_looked_at = {}, true
+  local are_all_met = each_process(function(identity, _, age_ms)
+    local is_all = each_work(identity, function(tid, entry)
       if queue_of(entry) == name then
         local is_read, told = pcall(cjson.decode, entry)
         told = is_read and type(told) == 'table' and told or {}
@@ -109,12 +110,13 @@ local function running() -- of {run_at, tid, identity, payload, age of the beat 
         found[#found + 1] = {tonumber(told.run_at) or 0, tid, identity, payload, age_ms}
       end
     end)
+    are_all_looked_at = are_all_looked_at and is_all
   end)
   table.sort(found, function(a, b)
     if a[1] ~= b[1] then return a[1] < b[1] end
     return a[3] .. a[2] < b[3] .. b[2]
   end)
-  return found
+  return found, are_all_met and are_all_looked_at
 end
 -- end
 local rows = {}
@@ -123,11 +125,13 @@ if place == 'queue' then
   offset = offset < 0 and math.max(0, total - limit) or offset
   local found = offset < total and redis.call('LRANGE', queue, math.max(-total, -offset - limit), -offset - 1) or {}
   for at = #found, 1, -1 do rows[#rows + 1] = job_row(found[at], '') end
-  return {'page', now_ms, total, '', rows}
+  return {'page', now_ms, total, '', 1, rows}
 end
-local found, of = {}, ''
+local found, of, is_all = {}, '', true
 if place == 'work' then
-  for at, each in ipairs(running()) do
+  local works
+  works, is_all = running()
+  for at, each in ipairs(works) do
     found[at] = {each[4], tostring(each[1]), each[3] .. ' ' .. each[2], each[3], tostring(each[5])}
   end
 else
@@ -145,4 +149,4 @@ else
 end
 local first = offset < 0 and math.max(0, #found - limit) or offset
 for at = first + 1, math.min(#found, first + limit) do rows[#rows + 1] = job_row(unpack(found[at])) end
-return {'page', now_ms, #found, of, rows}
+return {'page', now_ms, #found, of, is_all and 1 or 0, rows}

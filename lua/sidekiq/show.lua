@@ -89,7 +89,7 @@ local function each_held_key(identity, look) -- look(key); Sidekiq 6 and older s
   return is_all
 end
 local function each_work(identity, look) -- look(tid, entry as it stands, key)
-  each_held_key(identity, function(key)
+  return each_held_key(identity, function(key)
     local held = redis.call('HGETALL', key)
     for i = 1, #held, 2 do look(held[i], held[i + 1], key) end
   end)
@@ -102,10 +102,10 @@ local function job_row(text, score, token, identity, beat)
   if #text <= most then return {text, #text, '', score, token or '', identity or '', beat or ''} end
   return {string.sub(text, 1, 4096), #text, string.sub(text, -2048), score, token or '', identity or '', beat or ''}
 end
-local function running() -- of {run_at, tid, identity, payload, age of the beat in ms or -1}
-  local found = {}
-  each_process(function(identity, _, age_ms)
-    each_work(identity, function(tid, entry)
+local function running() -- of {run_at, tid, identity, payload, age of the beat in ms or -1}; whether those are all
+  local found, are_all_looked_at = {}, true
+  local are_all_met = each_process(function(identity, _, age_ms)
+    local is_all = each_work(identity, function(tid, entry)
       if queue_of(entry) == name then
         local is_read, told = pcall(cjson.decode, entry)
         told = is_read and type(told) == 'table' and told or {}
@@ -113,12 +113,13 @@ local function running() -- of {run_at, tid, identity, payload, age of the beat 
         found[#found + 1] = {tonumber(told.run_at) or 0, tid, identity, payload, age_ms}
       end
     end)
+    are_all_looked_at = are_all_looked_at and is_all
   end)
   table.sort(found, function(a, b)
     if a[1] ~= b[1] then return a[1] < b[1] end
     return a[3] .. a[2] < b[3] .. b[2]
   end)
-  return found
+  return found, are_all_met and are_all_looked_at
 end
 -- end
 local function found(where, text, ...)

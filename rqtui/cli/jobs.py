@@ -224,7 +224,7 @@ def _page_among_others(
                 break
     is_whole = is_over and not offset
     total = met if is_whole else first.total if first.of is None else max(first.of, met)
-    is_exact = is_whole or first.of is None
+    is_exact = first.exact and (is_whole or first.of is None)
     following_page = None if is_over else following
     return replace(page, jobs=tuple(found), offset=offset, next=following_page, total=total, of=None, exact=is_exact)
 

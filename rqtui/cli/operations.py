@@ -67,7 +67,7 @@ def _write(found: Sequence[Operation], everywhere: bool) -> None:
             journal.clock(one.at_ms),
             *([one.url] if everywhere else ()),
             one.verb,
-            one.where,
+            one.where_in_full,
             str(one.count),
             one.words(),
             journal.undo_word(one),

@@ -258,7 +258,7 @@ class Foreign(Layout):
             place,
             tuple(jobs),
             v["total"],
-            True,
+            bool(v.get("exact", True)),
             first,
             following if following < v["total"] and jobs else None,
             of=v.get("of"),

@@ -91,6 +91,11 @@ class Operation:
         """The queue; of several `mail and 2 more`."""
         return f"{self.queue} and {len(self.others)} more" if self.others else self.queue
 
+    @property
+    def where_in_full(self) -> str:
+        """The same with the system before it: `rq:mail`, `rq:mail and 2 more`; empty without a queue."""
+        return f"{self.layout}:{self.where}" if self.queue else ""
+
     def cut_words(self) -> str:
         """`was cut short: requeue (mail), 4000 of 5000`, of one that its program did not live to tell."""
         how = self.error.removeprefix("cut short: ") if self.error.startswith("cut short: ") else self.error

@@ -121,7 +121,7 @@ def _timeline(operations: Sequence[Operation], sightings: Sequence[Sighting]) ->
             came[key] = one.at_ms
             rows.append((one.at_ms, one.severity, f"{one.layout}:{one.queue}", one.text))
     for each in operations:
-        place = f"{each.url} " * is_of_many + f"{each.layout}:{each.where}"
+        place = f"{each.url} " * is_of_many + each.where_in_full
         if each.began_ms and each.at_ms - each.began_ms >= 1000:
             rows.append((each.began_ms, "change", place, f"{each.verb} begins{_how(each)}"))
         jobs = f" ({numbered(each.count, 'job')})" if each.count else ""
@@ -148,7 +148,7 @@ def _changes(operations: Sequence[Operation]) -> list[str]:
     lines += [f"|---:|---|{'---|' if is_of_many else ''}---|---|---|---:|---|---|"]
     for number, each in enumerate(operations, 1):
         server = (each.url,) if is_of_many else ()
-        cells = (clock(each.at_ms), *server, each.who, each.verb, f"{each.layout}:{each.where}", str(each.count or "·"))
+        cells = (clock(each.at_ms), *server, each.who, each.verb, each.where_in_full, str(each.count or "·"))
         lines.append(f"| {number} | " + " | ".join([*map(_plain, cells), _plain(each.words()), undo_word(each)]) + " |")
     for number, each in enumerate(operations, 1):
         if told := circumstances(each):

@@ -22,6 +22,7 @@ from shell import shell
 from rqtui.engine.engine import Engine, with_layouts
 from rqtui.errors import UsageError
 from rqtui.model import UNHEARD, Finding, Focus, Hearing, Job, PageWish, Queue, Ref
+from rqtui.reports import kinds
 from rqtui.scripts import script as scripts
 from rqtui.systems import registry
 from rqtui.systems.celery.layout import MOST_BEATING, MOST_MISSED, Celery, Stillness
@@ -494,6 +495,17 @@ def test_events_that_come_behind_the_result_of_their_run_are_of_the_same_run(any
     assert "foreign-restore" not in findings_of(engine)
     hear(layout, event("task-started", "a"))
     assert "after it had succeeded" in findings_of(engine)["foreign-restore"].text
+
+
+def test_runs_of_which_nobody_told_the_task_have_no_kind_like_messages_without_one(any_client: Redis) -> None:
+    bind(any_client, "celery")
+    engine, layout = listening(any_client)
+    any_client.lpush("celery", b'{"body": "W10=", "headers": {}, "properties": {}, "content-type": "application/json"}')
+    hear_result(layout, "a", "SUCCESS", result=3)
+    *_steps, found = kinds.report(engine, engine.refs)
+    assert found is not None
+    [(name, processed)] = [(each.name, each.figures and each.figures.processed) for each in found.kinds]
+    assert (name, processed) == ("", 1)
 
 
 def test_a_failure_a_retry_and_what_was_revoked_tell_why(any_client: Redis) -> None:

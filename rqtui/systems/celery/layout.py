@@ -476,10 +476,10 @@ class Celery(Entrywise):
         run = (known.started_ms or 0, ended)
         if known.counted != run:
             self._tell(id, counted=run)
-            self.overheard.ran(self._whose(known), known.task or "?", failed=failed)
+            self.overheard.ran(self._whose(known), known.task, failed=failed)
         if known.took_ms is not None and known.timed != run:
             self._tell(id, timed=run)
-            self.overheard.took(self._whose(known), known.task or "?", known.took_ms)
+            self.overheard.took(self._whose(known), known.task, known.took_ms)
 
     def _take(
         self, id: bytes, place: str, known: Known, at_ms: int, facts: Sequence[Fact] = (), error: str = ""

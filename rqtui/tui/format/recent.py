@@ -5,15 +5,17 @@ The loops remember their own steps, the app what was asked of it; here both beco
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from textual.content import Content
 
+from rqtui.model import Ref
 from rqtui.text import formats
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
+from rqtui.tui.format import queues
 
 if TYPE_CHECKING:
     from rqtui.engine.loops import Loop
@@ -24,13 +26,19 @@ TOGETHER_S = 10.0  # steps of a loop on one queue that follow one another this c
 
 
 class Entry(NamedTuple):
-    """One thing that happened to one queue."""
+    """One thing that happened to a queue, and to so many `more`."""
 
     at_s: float
     verb: str
-    queue: str
+    ref: Ref
     words: str
     moved: int = 0  # by a loop, whose steps add up
+    more: int = 0
+
+    def where(self, twins: Collection[str]) -> str:
+        """The queue, with its system where its name is one of `twins`; of several `rq:mail and 2 more`."""
+        named = queues.named(self.ref, twins)
+        return f"{named} and {self.more} more" if self.more else named
 
 
 def entries(loops: Iterable[Loop], changes: Iterable[Entry], most: int) -> list[Entry]:
@@ -38,7 +46,7 @@ def entries(loops: Iterable[Loop], changes: Iterable[Entry], most: int) -> list[
     merged: list[Entry] = []
     for each in sorted(chain(changes, *(_steps(loop) for loop in loops)), key=lambda entry: entry.at_s):
         last = merged[-1] if merged else None
-        is_same = last is not None and each.moved and last.moved and (last.verb, last.queue) == (each.verb, each.queue)
+        is_same = last is not None and each.moved and last.moved and (last.verb, last.ref) == (each.verb, each.ref)
         if last is not None and is_same and each.at_s - last.at_s <= TOGETHER_S:
             merged[-1] = each._replace(moved=last.moved + each.moved)
         else:
@@ -49,11 +57,11 @@ def entries(loops: Iterable[Loop], changes: Iterable[Entry], most: int) -> list[
 def found(one: Sighting) -> Entry:
     """A finding that came, or went."""
     words = f"no more: {one.text}" if one.is_over else one.text
-    return Entry(one.at_ms / 1000, "over" if one.is_over else "finding", one.queue, words)
+    return Entry(one.at_ms / 1000, "over" if one.is_over else "finding", Ref(one.layout, one.queue), words)
 
 
-def lines(shown: Iterable[Entry], width: int) -> Content:
-    """The entries as lines of at most `width` cells."""
+def lines(shown: Iterable[Entry], width: int, twins: Collection[str] = ()) -> Content:
+    """The entries as lines of at most `width` cells; `twins` are names that queues of several systems have."""
     made = []
     for entry in shown:
         words = entry.words or f"{formats.count(entry.moved)} moved"
@@ -61,7 +69,7 @@ def lines(shown: Iterable[Entry], width: int) -> Content:
             Content.assemble(
                 (formats.clock(entry.at_s * 1000), "$muted"),
                 ("  " + formats.fit(entry.verb, 10), _HUES.get(entry.verb, "$accented")),
-                ("  " + formats.fit(safe(entry.queue), 16), "$strong"),
+                ("  " + formats.fit(safe(entry.where(twins)), 16), "$strong"),
                 ("  " + formats.fit(safe(words), max(8, width - 40)).rstrip(), "$muted"),
             )
         )
@@ -70,7 +78,7 @@ def lines(shown: Iterable[Entry], width: int) -> Content:
 
 def _steps(loop: Loop) -> list[Entry]:
     return [
-        Entry(step.at_s, step.verb, step.ref.queue, "", step.moved)
+        Entry(step.at_s, step.verb, step.ref, "", step.moved)
         for done in list(loop.rounds)
         for step in done.steps
         if step.moved

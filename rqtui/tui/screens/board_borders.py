@@ -198,7 +198,8 @@ def below(
         words.append(Piece(f"a sample of {formats.count(page.of, width=12)}: ] goes on", "muted"))
     if total and is_current:
         first, last = pane.in_sight
-        words.append(Piece(f"{first + 1}-{min(last, total)} of {formats.count(total, width=12)}", "muted"))
+        is_all = page is None or page.exact or page.heard is not None
+        words.append(Piece(f"{first + 1}-{min(last, total)} of {formats.count(total, is_all, 12)}", "muted"))
     words += same(pane) if is_current else []
     is_chosen = pane.accepts is not None or pane.whole_place  # what somebody asked for is said before what was found
     behind = _fitting(words, room - (_LEAST_FINDING if findings and not is_chosen else 0))

@@ -7,7 +7,7 @@ screen and its loops did there.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache
 
 from textual.app import ComposeResult
@@ -23,6 +23,7 @@ from rqtui.text import formats
 from rqtui.text.pieces import Cell, Piece
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
+from rqtui.tui.format import queues
 from rqtui.tui.format.recent import Entry
 from rqtui.tui.format.rows import Column, Row
 from rqtui.tui.target import Target
@@ -45,6 +46,7 @@ class Events(View):
     def __init__(self, refs: tuple[Ref, ...]) -> None:
         super().__init__()
         self._given, self._refs = refs, refs
+        self._twins: frozenset[str] = frozenset()  # names that queues of several systems have
         self._busiest: tuple[Ref, ...] = ()  # of more queues than can be followed; chosen once, so that none jumps
         self._kept: deque[Event] = deque(maxlen=KEPT)  # the newest first
         self._waiting: list[Event] = []  # that came while the rows stand still, the oldest first
@@ -66,6 +68,7 @@ class Events(View):
     def compose_view(self) -> ComposeResult:
         """The table."""
         self._refs = self._given or tuple(self.session.refs)
+        self._twins = queues.twins(self._refs)
         yield Table(
             columns(len(self._refs) > 1),
             empty="looking …",
@@ -174,9 +177,9 @@ class Events(View):
         table.empty = self._nothing()
         rows: Iterable[Row] = self._rows
         if not self._told and self.session.layouts:
-            names = {ref.queue for ref in self._refs}
-            done = [entry for entry in self.session.happened(HAPPENED) if entry.queue in names]
-            rows = [_step(number, entry, len(self._refs) > 1) for number, entry in enumerate(done)]
+            here = set(self._refs)
+            done = [entry for entry in self.session.happened(HAPPENED) if entry.ref in here]
+            rows = [_step(number, entry, self._refs) for number, entry in enumerate(done)]
         sign = (self._rows[0].id if self._rows else None, len(self._rows), self.filter_text)
         is_same, self._sign = sign == self._sign, sign
         if not (is_same and self._is_settled and self._rows):  # ten thousand rows that are the same cost 8 ms
@@ -231,7 +234,7 @@ class Events(View):
         layout = self.session.layouts.get(event.ref.layout)
         id = safe(event.id) or Piece("the queue", "muted")
         cells: list[Cell] = [Piece(formats.clock(event.at_ms) + f".{event.at_ms % 1000:03}", "muted")]
-        cells += [safe(event.ref.queue)] if len(self._refs) > 1 else []
+        cells += [safe(queues.named(event.ref, self._twins))] if len(self._refs) > 1 else []
         sign = Piece("× " if event.is_failure else "  ", "state-dead")
         style = "state-dead" if event.is_failure else _hue(layout, event.verb)
         cells += [(sign, Piece(safe(event.verb), style)), id]
@@ -327,10 +330,10 @@ def columns(has_queues: bool) -> tuple[Column, ...]:
     )
 
 
-def _step(number: int, entry: Entry, has_queues: bool) -> Row:
+def _step(number: int, entry: Entry, refs: Collection[Ref]) -> Row:
     """What a loop or a key of this screen did, as a line of the feed."""
     words = entry.words or f"{formats.count(entry.moved)} moved"
-    queue = [safe(entry.queue)] if has_queues else []
+    queue = [safe(entry.where(queues.twins(refs)))] if len(refs) > 1 else []
     at = Piece(formats.clock(entry.at_s * 1000), "muted")
     cells: tuple[Cell, ...] = (at, *queue, f"  {entry.verb}", safe(words), "", "")
     return Row(f"{entry.at_s}-{number}", cells)

@@ -20,6 +20,7 @@ from rqtui.text import formats
 from rqtui.text.pieces import Piece
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
+from rqtui.tui.format import queues
 from rqtui.tui.format.rows import Column, Row
 from rqtui.tui.target import Target
 from rqtui.tui.view import View
@@ -50,7 +51,8 @@ class Operations(View):
         self._refs = refs
         self._earlier: list[Operation] = []
         self._shown: dict[str, Operation] = {}
-        self._drawn: list[Operation] | None = None
+        self._drawn: tuple[list[Operation], frozenset[str]] | None = None
+        self._twins: frozenset[str] = frozenset()  # names that queues of several systems have
 
     def compose_view(self) -> ComposeResult:
         """The table."""
@@ -90,14 +92,15 @@ class Operations(View):
     def _draw(self) -> None:
         mine = self.session.journal.operations
         known = [*mine, *self._earlier]
-        if known == self._drawn:
+        twins = queues.twins([*self.session.refs, *(Ref(each.layout, each.queue) for each in known)])
+        if (known, twins) == self._drawn:
             return
-        self._drawn = known
+        self._drawn, self._twins = (known, twins), twins
         words = self.filter_text.casefold().split()
         found = [each for each in known if all(word in _haystack(each) for word in words)]
         self._shown = {f"{each.at_ms}-{number}": each for number, each in enumerate(reversed(found))}
         here = {id(each) for each in mine}
-        rows = [_row(key, each, id(each) in here) for key, each in reversed(self._shown.items())]
+        rows = [_row(key, each, id(each) in here, self._where(each)) for key, each in reversed(self._shown.items())]
         self.fit_table(self._table, len(known))
         self._table.update(rows)
         self._say(mine)
@@ -105,7 +108,7 @@ class Operations(View):
 
     def on_resize(self, _event: Resize) -> None:
         """As many rows as there is room for."""
-        self.fit_table(self._table, len(self._drawn or ()))
+        self.fit_table(self._table, len(self._drawn[0]) if self._drawn else 0)
 
     def _show_operation(self) -> None:
         """Where there is room below: ids and answers of the one under the cursor."""
@@ -114,9 +117,13 @@ class Operations(View):
             pane.border_title = Content(" ids and answers ")
             pane.show(Content.styled("the change under the cursor is shown here", "$muted"))
             return
-        title = f" {safe(operation.where)} " if operation.where else " "
+        title = f" {safe(self._where(operation))} " if operation.where else " "
         pane.border_title = Content.assemble((f" {safe(operation.verb)}", "b $strong"), (title, "$muted"))
         pane.show(page(operation))
+
+    def _where(self, operation: Operation) -> str:
+        """Its queue, with its system where queues of several systems have that name."""
+        return operation.where_in_full if operation.queue in self._twins else operation.where
 
     def on_table_moved(self, _event: Table.Moved) -> None:
         """The one below is another, and so may be what the keys do."""
@@ -177,7 +184,7 @@ class Operations(View):
 
         operation = self._shown.get(str(event.id))
         if operation is not None:
-            title = f"{safe(operation.verb)} {safe(operation.where)}".strip()
+            title = f"{safe(operation.verb)} {safe(self._where(operation))}".strip()
             self.app.push_screen(Pages(title, page(operation), lambda: page(operation)))
 
 
@@ -209,14 +216,14 @@ def page(operation: Operation) -> Content:
     return Content("\n").join(made)
 
 
-def _row(key: str, operation: Operation, is_mine: bool) -> Row:
+def _row(key: str, operation: Operation, is_mine: bool, where: str) -> Row:
     style = "state-dead" if operation.error else "accented" if is_mine else "muted"
     undo = operations.undo_word(operation) if operation.undo else formats.ZERO
     hue = "state-ready" if undo == "can be undone" else "muted"
     cells = (
         formats.clock(operation.at_ms),
         Piece(safe(operation.verb), style),
-        safe(operation.where),
+        safe(where),
         formats.count(operation.count),
         safe(operation.words()),
         Piece(undo, hue),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import operator
 import time
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -346,8 +345,7 @@ class Overview(View):
             self._named_of = list(refs)
             self._is_long = any(formats.cell_len(safe(ref.queue)) > queues.WHOLE_NAME for ref in refs)
             self._left_out = elision.shared_beginning({ref.queue for ref in refs}) if self._is_long else ""
-            often = Counter(ref.queue for ref in refs)
-            self._twins = frozenset(name for name, number in often.items() if number > 1)
+            self._twins = queues.twins(refs)
             self._rows.clear()
             self._lines.clear()
 
@@ -543,7 +541,7 @@ class Overview(View):
         if not self.query_one("#below").display:
             return
         most = max(HAPPENED, pane.content_size.height) if self.has_preview else HAPPENED
-        text = recent.lines(self.session.happened(most), pane.content_size.width)
+        text = recent.lines(self.session.happened(most), pane.content_size.width, self._twins)
         if not text.is_same(self._text):
             self._text = text
             pane.update(text, layout=False)
@@ -598,7 +596,7 @@ class Overview(View):
         queue = self._known.get(shown)
         if queue is None:
             return Content.styled("not counted yet", "$muted")
-        changes = tuple(entry for entry in self.session.changes if entry.queue == shown.queue)
+        changes = tuple(entry for entry in self.session.changes if entry.ref == shown)
         seen = preview.Seen(
             queue,
             self._rates.get(shown, Rate()),

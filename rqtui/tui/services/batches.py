@@ -179,7 +179,6 @@ class Batches:
         if words:
             self._host.say(words, "information" if tally.moved else "warning")
         told = words.removeprefix(f"{tally.verb}: ") or error
-        names = list(dict.fromkeys(ref.queue for ref in queues)) or [tally.ref.queue]
-        queue = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
-        self._session.changes.append(recent.Entry(time.time(), tally.verb, queue, safe(told)))
+        first, *others = dict.fromkeys(queues) or [tally.ref]
+        self._session.changes.append(recent.Entry(time.time(), tally.verb, first, safe(told), more=len(others)))
         self._journal.note(tally, error, [*queues, tally.ref], self.is_under_way)

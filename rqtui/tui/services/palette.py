@@ -8,7 +8,6 @@ round trip (`engine.jobs_of_any_queue`). What is data is made safe and is never 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -23,6 +22,7 @@ from rqtui.text import formats
 from rqtui.text.names import from_base64, to_bytes
 from rqtui.text.sanitise import safe, unshown
 from rqtui.tui import keys
+from rqtui.tui.format import queues
 from rqtui.tui.host import Host
 from rqtui.tui.services.navigation import Navigation
 from rqtui.tui.session import Session
@@ -223,8 +223,8 @@ class Palette:
         """Queues whose names, as they are shown, have all these words, each with its score; the best `MOST`."""
         refs = self._session.refs
         if refs != self._named[0]:
-            times = Counter(ref.queue for ref in refs)
-            shown = [(safe(str(ref) if times[ref.queue] > 1 else ref.queue), ref) for ref in refs]
+            twins = queues.twins(refs)
+            shown = [(safe(queues.named(ref, twins)), ref) for ref in refs]
             self._named = refs, [(name, ref, f"{name} {ref.layout}".lower()) for name, ref in shown]
         found = [
             (name, ref, 0.3 + (fit(wanted, name) or 0.8))  # before commands of the same fit: there are few of those
@@ -312,8 +312,8 @@ class Palette:
     def _queues(self) -> list[str]:
         """The queues by name, with their system where two have one name."""
         refs = self._session.refs
-        names = Counter(ref.queue for ref in refs)
-        return sorted(safe(str(ref) if names[ref.queue] > 1 else ref.queue) for ref in refs)
+        twins = queues.twins(refs)
+        return sorted(safe(queues.named(ref, twins)) for ref in refs)
 
     def _queue(self, argument: str) -> None:
         ref = next(

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from textual.content import Content
 
 from rqtui.engine.ticker import Answered
-from rqtui.model import Outcome
+from rqtui.model import Outcome, Ref
 from rqtui.operations.journal import Operation
 from rqtui.text import formats
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
-from rqtui.tui.format import recent
+from rqtui.tui.format import queues, recent
 from rqtui.tui.host import Host
 from rqtui.tui.services.navigation import Navigation
 from rqtui.tui.session import Session
@@ -130,8 +130,10 @@ class Undo:
         refused = [formats.job_id(outcome.id, 30) for outcome in outcomes if outcome.word == "refused"]
         told += f" · not put back: {', '.join(refused[:3])}{' …' if len(refused) > 3 else ''}" if refused else ""
         is_good = is_whole and not lacking and not refused
-        self._host.say(f"undo of {operation.verb} ({operation.where}): {told}", "information" if is_good else "error")
-        self._session.changes.append(recent.Entry(time.time(), "undo", operation.where, safe(told)))
+        entry = recent.Entry(time.time(), "undo", Ref(layout, queue), safe(told), more=len(operation.others))
+        self._session.changes.append(entry)
+        where = entry.where(queues.twins(self._session.refs))
+        self._host.say(f"undo of {operation.verb} ({where}): {told}", "information" if is_good else "error")
         for view in self._navigation.drawn():
             view.acted(jobs)
         self._session.ticker.refresh()

@@ -121,6 +121,22 @@ async def test_every_change_of_this_screen_stands_there_with_its_answers(url: st
 
 
 @on_screen
+async def test_a_queue_whose_name_another_system_has_too_is_named_with_its_system(url: str, client: Redis) -> None:
+    Seeded(client).put("one")
+    client.sadd("rq:queues", "rq:queue:mail")
+    client.rpush("rq:queue:mail", "two")
+    async with screen(url, WIDE) as it:
+        await it.until_shown("native", "rq")
+        for number in (1, 2):
+            await it.press("P", "y")
+            await it.until(lambda number=number: len(it.app.session.journal.operations) == number, "the pause")
+            await it.press("j")
+        await it.until_shown("pause       native:mail", "pause       rq:mail")
+        await it.press("o")
+        await it.until_shown("2 changes in this session", "native:mail", "rq:mail")
+
+
+@on_screen
 async def test_z_takes_back_the_last_change_and_then_the_one_before(url: str, client: Redis) -> None:
     here = Seeded(client)
     here.put("one", "two", "three")
