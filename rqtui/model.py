@@ -315,8 +315,9 @@ class Page:
 
     `total` is how many can be listed. Where that is only a sample (a place without an order), `of` is how many stand
     there, and jobs that leave make room for others of them. Of a shared place `total` are the jobs of the queue that
-    were found near its head, and `of` is about how many of them stand there where that is not all of it. Of a place
-    without a key `heard` says since when somebody listens: the jobs are what was heard of, the newest first.
+    were found near its head, and `of` is about how many of them stand there where that is not all of it; where only
+    those are known that were met, it is not `exact`. Of a place without a key `heard` says since when somebody listens:
+    the jobs are what was heard of, the newest first.
     """
 
     queue: str

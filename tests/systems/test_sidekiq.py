@@ -446,9 +446,13 @@ def test_running_jobs_beyond_those_that_are_looked_at_are_told_as_left_out(any_c
         assert found is not None
         [count] = [each for each in found.counts if each.place == "work"]
         assert not count.exact and count.count in (1, 3000)
+    page = engine.page(DEFAULT, "work", 0, 10)
+    assert not page.exact and page.total in (1, 3000)
+    assert engine.page(DEFAULT, "queue", 0, 10).exact
     any_client.delete("app-3:303:cb12cd34ef56:work")
     [count] = [each for each in counted(engine).counts if each.place == "work"]
     assert (count.count, count.exact) == (1, True)
+    assert engine.page(DEFAULT, "work", 0, 10).exact
 
 
 def test_a_job_is_lost_only_when_its_process_vanished_without_a_good_bye() -> None:
