@@ -252,12 +252,13 @@ class Sidekiq(Entrywise):
     # -- processes ------------------------------------------------------------------------------------------------
 
     def workers_ask(self, queue: str) -> Ask[tuple[Worker, ...]]:
-        """The processes that work on the queue, by what they last told of themselves."""
+        """The processes that work on the queue, by what they last told of themselves, and those whose jobs are lost."""
 
         def read(answers: Answers) -> tuple[Worker, ...]:
             answer = answered(answers[0])
             workers = (_worker(queue, row, answer.values["now_ms"]) for row in rows_by_name(answer))
-            return tuple(sorted(worker for worker in workers if worker is not None and queue in worker.queues))
+            found = {worker.name: worker for worker in workers if worker is not None and queue in worker.queues}
+            return tuple(sorted(({each.name: each for each in self.lost.workers(queue)} | found).values()))
 
         return Ask((self._call_of_all("roster"),), read)
 
@@ -506,6 +507,23 @@ class Lost:
     def of(self, queue: str) -> list[Held]:
         """The lost jobs of a queue, the one that began first at the head."""
         return [held for key, held in self._seen.items() if key in self._gone and held.queue == queue]
+
+    def workers(self, queue: str) -> Iterator[Worker]:
+        """The processes that lost jobs of a queue were held by."""
+        for name in dict.fromkeys(held.worker for held in self.of(queue)):
+            held = [self._seen[key] for key in self._gone if key[0] == name]
+            host, pid, _nonce = ("::" + to_text(name)).rsplit(":", 2)
+            of = numbered(len(held), "job")
+            yield Worker(
+                to_text(name),
+                queue,
+                max(each.beat_ms for each in held),
+                LATE_MS,
+                pid=pid,
+                host=host.lstrip(":"),
+                queues=tuple(sorted({each.queue for each in held})),
+                state=f"killed with {of}, which this rqtui alone remembers",
+            )
 
     def forget(self, queue: str, jobs: Sequence[bytes]) -> None:
         """Jobs that stand somewhere again, by their bytes."""

@@ -419,6 +419,10 @@ def test_what_a_killed_process_held_is_a_finding_with_an_end_and_remembered_when
         fact.name for fact in seen.facts
     }
     assert getattr(engine.job(DEFAULT, b"held-1"), "place", "") == "lost"
+    (seat,) = [seat for seat in workers.report(engine, [DEFAULT, LOW])[0] if seat.name == SIX]
+    assert (seat.standing, len(seat.jobs), seat.queues) == (workers.Standing.LATE, 3, ("default", "low"))
+    assert seat.worker is not None and queue.counted_ms - seat.worker.beat_ms > 58_000
+    assert seat.worker.state == "killed with 3 jobs, which this rqtui alone remembers"
     told = {finding.kind: finding for finding in counted(engine).findings}["lost"]
     assert told.jobs == 2 and SIX in told.text and "stale-process" in findings(client)
     client.rpush("queue:default", seen.member)  # somebody else brought it back
