@@ -669,6 +669,9 @@ def test_exchanges_of_other_names_are_heard_where_kombu_publishes_to_them(client
     assert set(heard(layout, "running")) == {b"0", b"1"}
     _engine, layout = listening(client, "celery:prefix={db}:,fanout=")
     assert layout.hears()[0] == "{db}:celeryev*" and layout.control == "{db}:celery.pidbox"
+    _engine, layout = listening(client, "celery:fanout=/shop/{db}.")
+    number = client.connection_pool.connection_kwargs.get("db") or 0
+    assert layout.hears()[0] == "/shop/*.celeryev*" and layout.control == f"/shop/{number}.celery.pidbox"
 
 
 NOISE = [
@@ -933,7 +936,10 @@ def test_options_that_no_celery_could_have_are_refused_in_words() -> None:
         "sep=": r"characters, or such as \x06\x16",
         "prefix=a*": "without blanks",
         "unacked=": "a name without blanks",
-        "fanout=shop.": "empty, or such as /{db}.",
+        **dict.fromkeys(
+            ("fanout=shop.", "fanout={db}.", "fanout=/shop", "fanout=/a.b.", "fanout=shop/", "fanout=/{x}."),
+            "empty, or begins with / and ends with its only dot, such as /{db}. or /shop/{db}.",
+        ),
         "control=": "a name without blanks",
         "queue=mail": "has no option queue",
     }

@@ -77,8 +77,12 @@ class Celery(Entrywise):
         "steps": matching(r"[0-9](?:/[0-9])*", "priorities such as 0/3/6/9"),
         "visibility": whole(0, 999_999_999, "seconds"),
         "unacked": NAME,
-        # kombu/transport/redis.py 5.7, `_receive_one`: a worker takes nothing that comes by a channel of another form
-        "fanout": matching(r"(?:/[^\s*?\[\]\\,=./]*\.)?", "empty, or such as /{db}."),
+        # kombu/transport/redis.py 5.7, `_receive_one`: of a channel that begins with `/` the exchange begins behind the
+        # first dot, of another one it is the beginning: a worker takes nothing that comes by a channel of another form
+        "fanout": matching(
+            r"(?:/(?:\{db\}|[^\s*?\[\]\\,=.{}])*\.)?",
+            "empty, or begins with / and ends with its only dot, such as /{db}. or /shop/{db}.",
+        ),
         "events": NAME,
         "control": NAME,
     }

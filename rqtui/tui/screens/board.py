@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 
 LONG_IDS_FROM = 180  # cells of a terminal, where other panes stand beside the one in the middle
 FOLDS_MS = 30_000  # that a place is empty before it folds: its neighbours would jump up and down
-MANY_FINDINGS = (40, 3)  # from so many rows of a terminal on, so many lines of findings; below one
+MANY_FINDINGS = (40, 3)  # from so many rows of a terminal on, so many findings; below one
+REMEDY_LINES = 2  # that remedies have below their findings, all together
 REDRAW_S = 0.2  # between two pictures of a scan under way
 PATHS_OF = 50  # jobs of a page, whose bodies tell which paths there are
 FACT_LINES = 6  # of each fact of a job beside the panes
@@ -193,8 +194,9 @@ class Board(View):
 
     def _show_findings(self, queue: Queue) -> None:
         least, most = MANY_FINDINGS
-        self._lines = max(self._lines, min(most if self.app.size.height >= least else 1, len(queue.findings)))
-        lines = findings.lines(queue, self._lines, self.app.size.width - 2, self.session.now_ms)
+        most = most if self.app.size.height >= least else 1
+        lines = findings.lines(queue, most, self.app.size.width - 2, self.session.now_ms, below=REMEDY_LINES)
+        self._lines = max(self._lines, len(lines))
         self.query_one(chrome.Findings).show(*lines, *[(Content(), Content())] * (self._lines - len(lines)))
 
     def count_down(self) -> None:

@@ -277,7 +277,7 @@ def test_with_a_prefix_all_of_it_holds(stock: Stock, client: Redis) -> None:
     assert [each["id"] for each in stock.rqtui(*layout, "jobs", stock.queue, "eta")["jobs"]] == ["later"]
 
 
-@pytest.mark.parametrize(("prefix", "patterns"), [("/shop.", True), (False, False)])
+@pytest.mark.parametrize(("prefix", "patterns"), [("/shop/{db}.", True), (False, False)])
 @on_screen
 async def test_exchanges_of_other_names_are_heard_and_told(
     stock: Stock, client: Redis, url: str, prefix: str | bool, patterns: bool

@@ -29,6 +29,22 @@ def test_a_finding_without_a_key_says_its_remedy() -> None:
     ]
 
 
+def test_a_remedy_without_room_behind_its_finding_stands_below_it_whole_or_is_not_begun() -> None:
+    queue = Queue("q", "s", findings=(OLD, OLD))
+    text = f"● {OLD.text}"
+    for width in range(40, 120):
+        for below in (0, 1, 2):
+            made = [left for left, _right in findings.lines(queue, 1, width, below=below)]
+            said = " ".join(line.plain.strip() for line in made)
+            assert max(line.cell_length for line in made) <= width and len(made) <= 1 + below
+            begun = made[0].plain.removesuffix(" · and 1 finding more")
+            assert begun.endswith(OLD.remedy) or begun.rstrip("…").strip() in text, "no part of it"
+            assert OLD.remedy in said or len(made) == 1
+        frame = "".join(piece.text for piece in findings.in_frame((OLD,), width))
+        assert frame.endswith(OLD.remedy) or frame.rstrip("…").strip() in text
+    assert [left.plain for left, _right in findings.lines(queue, 2, 60, below=1)] == [text, f"  {OLD.remedy}", text]
+
+
 def test_without_room_for_all_the_last_line_counts_the_others() -> None:
     queue = Queue("q", "s", findings=(FAILING, LATE, OLD))
     assert [left for left, _right in told(queue, 1)] == [
