@@ -92,7 +92,7 @@ async def test_such_a_queue_is_chosen_in_the_palette_and_confirmed_by_the_name_t
         it.app.screen.query_one("#guard-word").focus()
         await it.press('"\\x9b', "enter", "enter")
         await it.until(lambda: client.llen(b"\x9b") == 0 and it.app.session.changes)
-        assert text(b"\x9b") == it.app.session.changes[-1].queue
+        assert text(b"\x9b") == it.app.session.changes[-1].ref.queue
 
 
 @on_screen
