@@ -4,7 +4,8 @@
 --
 -- At most the 8 first and the 8 last ids of each place are looked at, of 16 waiting parents 20 children each, 100 schedulers, the last 100
 -- events, and of the ids that BullMQ counts up the last 20 and 80 from `from_id` down. `hash` is the key of the example's hash,
--- `word` names a lock, a child or a scheduler, `other` is a second key, `seconds` how long it is so. `next_id` is the `from_id` of the next call.
+-- `word` names a lock, a child or a scheduler, `other` is a second key, `seconds` how long it is so. Of a key of another
+-- program `word` is its type. `next_id` is the `from_id` of the next call.
 --
 -- derived  <prefix>:<queue>:<id>
 --          <prefix>:<queue>:<id>:lock
@@ -24,6 +25,11 @@
 --          limiter           string  how many runs began in the window of the rate limit
 --          repeat            zset    schedulers by when their next job is due (ms)
 --          events            stream  what happened
+--          pc                string  a counter of priorities
+--          marker            zset    wakes workers
+--          stalled           set     ids that may have stalled
+--          metrics_completed hash    count: jobs that succeeded
+--          metrics_failed    hash    count: jobs that died
 -- ARGV     now_ms?   int  a test's clock; the server's when empty
 --          p         str  before all keys of the queue: bull:mail:
 --          from_id?  int  where the look for jobs in no place goes on; empty begins it
@@ -32,6 +38,7 @@
 local delayed, waiting_children, prioritized, wait, paused, active, completed, failed, meta, id, limiter =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
 local schedulers, events = KEYS[12] .. '', KEYS[13] -- `repeat` is a word of Lua
+local pc, marker, stalled, metrics_completed, metrics_failed = KEYS[14], KEYS[15], KEYS[16], KEYS[17], KEYS[18]
 if #ARGV < 3 or #ARGV[3] > 15 or string.find(ARGV[3], '%D') then
   return redis.error_reply('ERR from_id is a whole number; nothing was changed')
 end
@@ -44,7 +51,7 @@ local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000
 local p = ARGV[2]
 local function read(...)
   local told = redis.pcall(...)
-  if type(told) ~= 'table' or not told.err then return told or nil end
+  if type(told) ~= 'table' or not told.err then return told end
   return not string.find(told.err, 'WRONGTYPE', 1, true) and redis.call(...) or nil
 end
 -- end
@@ -75,9 +82,20 @@ end
 
 local zsets = {{'delayed', delayed}, {'waiting_children', waiting_children}, {'prioritized', prioritized}, {'completed', completed}, {'failed', failed}}
 local lists = {{'wait', wait}, {'paused', paused}, {'active', active}}
+local function type_of(key) -- a table, or a string where Redis is played
+  local found = redis.call('TYPE', key)
+  return type(found) == 'table' and found.ok or found
+end
+local function number_in(command, key) -- 0 where it is another program's
+  local found = read(command, key)
+  if not found then met('wrong_type:key', key, '', 1, type_of(key)) end
+  return found or 0
+end
 local lengths = {}
-for _, each in ipairs(zsets) do lengths[each[1]] = read('ZCARD', each[2]) or 0 end -- of another program's key the counts tell
-for _, each in ipairs(lists) do lengths[each[1]] = read('LLEN', each[2]) or 0 end
+for _, each in ipairs(zsets) do lengths[each[1]] = number_in('ZCARD', each[2]) end
+for _, each in ipairs(lists) do lengths[each[1]] = number_in('LLEN', each[2]) end
+for _, each in ipairs({{'HLEN', meta}, {'STRLEN', id}, {'STRLEN', pc}, {'ZCARD', marker}, {'XLEN', events}, {'STRLEN', limiter},
+  {'SCARD', stalled}, {'ZCARD', schedulers}, {'HLEN', metrics_completed}, {'HLEN', metrics_failed}}) do number_in(unpack(each)) end
 local told = read('HMGET', meta, 'paused', 'concurrency', 'max', 'version') or {}
 local ready = lengths.wait + lengths.paused + lengths.prioritized
 

@@ -94,7 +94,7 @@ local function job_row(where, member, score)
 end
 local function read(...)
   local told = redis.pcall(...)
-  if type(told) ~= 'table' or not told.err then return told or nil end
+  if type(told) ~= 'table' or not told.err then return told end
   return not string.find(told.err, 'WRONGTYPE', 1, true) and redis.call(...) or nil
 end
 -- end
