@@ -130,7 +130,7 @@ def _unknown(queue: Queue) -> tuple[str, ...]:
     missing = []
     if State.DEAD not in places and "failed" not in queue.counters:
         missing.append(FAILURES)
-    if queue.workers is None:
+    if queue.workers is None and not any(found.kind == "wrong-type" for found in queue.findings):
         missing.append(WORKERS)
     if State.RESERVED not in places:
         missing.append(LEASES)
