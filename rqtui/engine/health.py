@@ -315,8 +315,8 @@ def _grows(queue: Queue, rate: Rate, limits: Thresholds, _known: Known) -> Findi
 
 
 def _paused(queue: Queue, _rate: Rate, _limits: Thresholds, _known: Known) -> Finding | None:
-    if not queue.paused:
-        return None
+    if not queue.paused or any(found.key == "P" for found in queue.findings):
+        return None  # a fault that the same key mends says that it is paused
     found = Finding("paused", "warning", queue.name, "paused", "P resumes it", key="P", since_ms=queue.paused_ms)
     return replace(found, jobs=queue.count_in(State.READY))
 
