@@ -297,7 +297,8 @@ class Queue:
 
     def count_failed(self) -> int:
         """The number of the dead jobs that failed: all but those that somebody canceled."""
-        return sum([count.count for count in self.counts if count.state is State.DEAD and count.failures])
+        dead = State.DEAD  # Python 3.11 calls a function for it, and this is asked of each queue at each look
+        return sum([count.count for count in self.counts if count.state is dead and count.failures])
 
 
 _NAMES = tuple(each.name for each in fields(Queue))

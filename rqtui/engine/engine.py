@@ -244,6 +244,8 @@ class Engine(Discovery):
 
     def _with_faults(self, ref: Ref, queue: Queue) -> Queue:
         found = self._inspections.faults(ref)
+        if not found:
+            return queue
         named = {finding.keys for finding in queue.findings if finding.kind == "wrong-type"}
         fresh = [one for one in found if one.kind != "wrong-type" or one.keys not in named]
         return changed(queue, findings=(*queue.findings, *fresh)) if fresh else queue

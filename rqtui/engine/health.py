@@ -128,7 +128,7 @@ def _unknown(queue: Queue) -> tuple[str, ...]:
         return ()
     places = {count.state for count in queue.counts if count.heard is None or count.is_known}
     missing = []
-    if State.DEAD not in places and "failed" not in queue.counters:
+    if "failed" not in queue.counters and State.DEAD not in places:
         missing.append(FAILURES)
     if queue.workers is None and not any(found.kind == "wrong-type" for found in queue.findings):
         missing.append(WORKERS)

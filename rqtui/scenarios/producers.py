@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rqtui.client.native_keys import QUEUES, keys
+from rqtui.connection.connect import translated
 from rqtui.engine.loops import Round
 from rqtui.errors import ServerError
 from rqtui.scenarios.pace import IDLE_S, TURN_S, Pace
@@ -117,7 +118,8 @@ class Producers:
                     self._accepted.setdefault(queue, []).extend(id.encode() for id in taken)
         self._under_way, self._is_again = [], False
         if new := set(queues) - self._known:
-            self._client.sadd(QUEUES, *new)
+            with translated():  # the demo may end, and its server with it, while a step is under way
+                self._client.sadd(QUEUES, *new)
             self._known |= new
 
 

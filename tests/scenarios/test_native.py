@@ -9,17 +9,19 @@ from collections import Counter
 from itertools import islice
 
 import pytest
-from redis import Redis
+from redis import ConnectionError, Redis
 from waiting import wait_until
 
 from rqtui.client.native_keys import keys
 from rqtui.connection.embedded import EmbeddedServer, embedded
 from rqtui.engine.loops import mover
-from rqtui.errors import UsageError
+from rqtui.errors import ServerError, UsageError
 from rqtui.model import Ref
 from rqtui.scenarios import SCENARIOS, check, run_headless
 from rqtui.scenarios import scenario as by_name
 from rqtui.scenarios.native import NativeRun
+from rqtui.scenarios.pace import Pace
+from rqtui.scenarios.producers import Producers
 from rqtui.scenarios.scenario import CONTROLS, NativeScenario, size_for
 from rqtui.scripts import script as scripts
 from rqtui.systems import registry
@@ -283,3 +285,15 @@ def test_redis_away_is_said_and_survived() -> None:
         os.kill(server.pid, signal.SIGKILL)
         wait_until(lambda: run.status().error, 10, "the strip says why")
         assert run.press("add")
+
+
+def test_a_server_that_ends_within_a_step_of_the_producers_is_an_outage_and_no_crash(
+    client: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ends(*_words: object) -> None:
+        raise ConnectionError("Connection closed by server.")
+
+    monkeypatch.setattr(client, "sadd", ends)
+    producers = Producers(scenario("rush"), 1, client, Pace())
+    with pytest.raises(ServerError, match="closed"):
+        producers.turn()
