@@ -52,7 +52,7 @@ local p = ARGV[2]
 local function read(...)
   local told = redis.pcall(...)
   if type(told) ~= 'table' or not told.err then return told end
-  return not string.find(told.err, 'WRONGTYPE', 1, true) and redis.call(...) or nil
+  return not string.find(tostring(told.err), 'WRONGTYPE', 1, true) and redis.call(...) or nil
 end
 -- end
 local looked, rows, at = 0, {}, {}

@@ -22,13 +22,13 @@ local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000
 local function read(...)
   local told = redis.pcall(...)
   if type(told) ~= 'table' or not told.err then return told end
-  return not string.find(told.err, 'WRONGTYPE', 1, true) and redis.call(...) or nil
+  return not string.find(tostring(told.err), 'WRONGTYPE', 1, true) and redis.call(...) or nil
 end
 local call = redis.call
 local function tolerant(look, ...) -- what stands under a key of another type reads as nil
   local is_told, told = pcall(look, ...)
   if is_told then return told end
-  if string.find(type(told) == 'table' and told.err or tostring(told), 'WRONGTYPE', 1, true) then call = read end
+  if string.find(tostring(type(told) == 'table' and told.err or told), 'WRONGTYPE', 1, true) then call = read end
   told = look(...)
   call = redis.call
   return told
