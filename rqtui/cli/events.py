@@ -55,7 +55,7 @@ def events(
     silent = [ref for ref in asked if ref not in refs]
     if silent:
         systems = ", ".join(sorted({ref.layout for ref in silent}))
-        output.say(f"no events are recorded by {systems}, and rqtui cannot make them be.")
+        output.say(f"no events are recorded by {systems}, and rqtui cannot turn that on.")
         if queues and not refs:
             return DONE
     said: dict[Ref, str] = {}
