@@ -86,17 +86,33 @@ local function type_of(key) -- a table, or a string where Redis is played
   local found = redis.call('TYPE', key)
   return type(found) == 'table' and found.ok or found
 end
-local function number_in(command, key) -- 0 where it is another program's
-  local found = read(command, key)
-  if not found then met('wrong_type:key', key, '', 1, type_of(key)) end
-  return found or 0
+local function told_by(command, key, ...) -- nil where it is another program's
+  local found = read(command, key, ...)
+  if found == nil then met('wrong_type:key', key, '', 1, type_of(key)) end
+  return found
+end
+local function number_in(command, key)
+  return told_by(command, key) or 0
 end
 local lengths = {}
 for _, each in ipairs(zsets) do lengths[each[1]] = number_in('ZCARD', each[2]) end
 for _, each in ipairs(lists) do lengths[each[1]] = number_in('LLEN', each[2]) end
-for _, each in ipairs({{'HLEN', meta}, {'STRLEN', id}, {'STRLEN', pc}, {'ZCARD', marker}, {'XLEN', events}, {'STRLEN', limiter},
-  {'SCARD', stalled}, {'ZCARD', schedulers}, {'HLEN', metrics_completed}, {'HLEN', metrics_failed}}) do number_in(unpack(each)) end
-local told = read('HMGET', meta, 'paused', 'concurrency', 'max', 'version') or {}
+local last_id, last_priority, runs = unpack(redis.call('MGET', id, pc, limiter)) -- of another type they are as if they were not there
+if redis.call('EXISTS', id, pc, limiter) > (last_id and 1 or 0) + (last_priority and 1 or 0) + (runs and 1 or 0) then
+  for _, key in ipairs({id, pc, limiter}) do number_in('STRLEN', key) end
+end
+local is_fitting = pcall(function() -- dearer only where one of them is another program's
+  redis.call('ZCARD', marker)
+  redis.call('SCARD', stalled)
+  redis.call('HLEN', metrics_completed)
+  redis.call('HLEN', metrics_failed)
+end)
+if not is_fitting then
+  for _, each in ipairs({{'ZCARD', marker}, {'SCARD', stalled}, {'HLEN', metrics_completed}, {'HLEN', metrics_failed}}) do
+    number_in(unpack(each))
+  end
+end
+local told = told_by('HMGET', meta, 'paused', 'concurrency', 'max', 'version') or {}
 local ready = lengths.wait + lengths.paused + lengths.prioritized
 
 if told[1] and lengths.wait > 0 and lengths.paused > 0 then
@@ -110,7 +126,7 @@ local waits_long = type(added_ms) == 'string' and now_ms - (tonumber(added_ms) o
 local concurrency, window_ms = tonumber(told[2] or ''), redis.call('PTTL', limiter)
 if not told[1] and waits_long and concurrency and concurrency > 0 and lengths.active >= concurrency then
   met('at_limit', meta, '', ready, tostring(lengths.active), '', concurrency)
-elseif not told[1] and ready > 0 and window_ms > 60000 and (tonumber(told[3] or '') or 1) <= (tonumber(read('GET', limiter) or 0) or 0) then
+elseif not told[1] and ready > 0 and window_ms > 60000 and (tonumber(told[3] or '') or 1) <= (tonumber(runs or 0) or 0) then
   met('rate_limited', limiter, '', ready, '', '', math.ceil(window_ms / 1000))
 end
 
@@ -162,7 +178,7 @@ for _, job in ipairs(lengths.waiting_children > 0 and ends_of(waiting_children, 
   end
 end
 
-local planned = read('ZRANGE', schedulers, 0, 99, 'WITHSCORES') or {}
+local planned = told_by('ZRANGE', schedulers, 0, 99, 'WITHSCORES') or {}
 for i = 1, #planned, 2 do
   looked = looked + 1
   local key, next_ms = schedulers .. ':' .. planned[i], tonumber(planned[i + 1]) or 0
@@ -177,8 +193,8 @@ for i = 1, #planned, 2 do
 end
 
 local seen = {}
-local happened = redis.pcall('XREVRANGE', events, '+', '-', 'COUNT', 100)
-for i = 1, happened.err and 0 or #happened do
+local happened = told_by('XREVRANGE', events, '+', '-', 'COUNT', 100) or {}
+for i = 1, #happened do
   local fields, values = happened[i][2], {}
   for n = 1, #fields, 2 do values[fields[n]] = fields[n + 1] end
   local word = values.event == 'deduplicated' and values.deduplicationId or values.event == 'debounced' and values.debounceId
@@ -191,7 +207,7 @@ for i = 1, happened.err and 0 or #happened do
   end
 end
 
-local last_id = tonumber(read('GET', id) or '') or 0
+last_id = tonumber(last_id or '') or 0
 local from_id = math.min(last_id, tonumber(ARGV[3]) or last_id - 20)
 local in_lists
 local function stands(job, is_over) -- in a list that is too long to be looked through it may stand

@@ -74,8 +74,9 @@ local function number_in(command, key) -- 0 where it is another program's
 end
 
 local living, dead, example = 0, 0, nil
-local registered = number_in('SCARD', workers) > 0 and redis.call('SSCAN', workers, 0, 'COUNT', 200)[2] or {}
-for _, worker in ipairs(registered) do
+local registered = read('SSCAN', workers, 0, 'COUNT', 200)
+if not registered then met('wrong_type:key', workers, '', 1, type_of(workers)) end
+for _, worker in ipairs(registered and registered[2] or {}) do
   looked = looked + 1
   if redis.call('EXISTS', worker) == 1 then
     living = living + 1
@@ -129,20 +130,23 @@ for _, list in ipairs({{'queued', queued}, {'intermediate', intermediate}}) do
   for _, id in ipairs(length > 0 and ends_of(list[2], 'LRANGE', length) or {}) do look(list[1], list[2], id) end
 end
 
-for _, each in ipairs({{'wrong_type:key', lock}, {'wrong_type:suspended', suspended}}) do
-  local kind = type_of(each[2])
-  if kind ~= 'string' and kind ~= 'none' then met(each[1], each[2], '', 1, kind) end
+local holder, rests = unpack(redis.call('MGET', lock, suspended)) -- of another type they are as if they were not there
+if redis.call('EXISTS', lock, suspended) > (holder and 1 or 0) + (rests and 1 or 0) then
+  for _, each in ipairs({{'wrong_type:key', lock}, {'wrong_type:suspended', suspended}}) do
+    local kind = type_of(each[2])
+    if kind ~= 'string' and kind ~= 'none' then met(each[1], each[2], '', 1, kind) end
+  end
 end
 if lengths.scheduled > 0 then
   local due = redis.call('ZCOUNT', scheduled, '-inf', string.format('%.3f', now_s))
-  local first, holder = redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES'), redis.pcall('GET', lock)
+  local first = redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')
   local late_s = seconds_since(tonumber(first[2]))
   local far = redis.call('ZCOUNT', scheduled, '1e11', '(inf')
   if far > 0 then
     met('mixed_units', scheduled, redis.call('ZRANGEBYSCORE', scheduled, '1e11', '(inf', 'LIMIT', 0, 1)[1], far)
   end
-  if due > 0 and not holder then met('no_scheduler', scheduled, first[1], due, '', late_s) end
-  if due > 0 and type(holder) == 'string' and late_s >= 120 then
+  if due > 0 and not holder and redis.call('EXISTS', lock) == 0 then met('no_scheduler', scheduled, first[1], due, '', late_s) end
+  if due > 0 and holder and late_s >= 120 then
     met('scheduler_behind', scheduled, first[1], due, string.sub(holder, 1, 100), late_s)
   end
 end
