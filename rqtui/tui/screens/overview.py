@@ -582,22 +582,22 @@ class Overview(View):
         found = preview.together(self._causes[ref] for ref in looked)
         return found, dead, sum(self._sampled[ref][1] for ref in looked)
 
-    def _draw_preview(self, width: int, height: int) -> Content:
+    def _draw_preview(self, width: int, height: int) -> list[Content]:
         shown = self._under_cursor()
         if shown is None:
-            return Content.styled("the queue under the cursor is shown here", "$muted")
+            return [Content.styled("the queue under the cursor is shown here", "$muted")]
         from rqtui.tui.widgets import preview
 
         if isinstance(shown, Group):
             queue, rate = self._sum(shown)
             if queue is None:
-                return Content.styled("not counted yet", "$muted")
+                return [Content.styled("not counted yet", "$muted")]
             each = [self._known[ref] for ref in shown.refs if ref in self._known]
             sum_ = preview.Seen(queue, rate or Rate(), self._now_ms)
             return preview.group_lines(sum_, each, width, height, ascii_only=self.session.settings.is_ascii)
         queue = self._known.get(shown)
         if queue is None:
-            return Content.styled("not counted yet", "$muted")
+            return [Content.styled("not counted yet", "$muted")]
         changes = tuple(entry for entry in self.session.changes if entry.queue == shown.queue)
         seen = preview.Seen(
             queue,
@@ -609,14 +609,14 @@ class Overview(View):
         )
         return preview.lines(seen, width, height, ascii_only=self.session.settings.is_ascii)
 
-    def _draw_causes(self, width: int, height: int) -> Content:
+    def _draw_causes(self, width: int, height: int) -> list[Content]:
         shown = self._under_cursor()
         queue = self._sum(shown)[0] if isinstance(shown, Group) else self._known.get(shown) if shown else None
         if queue is None or not queue.count_in(State.DEAD):
             keeps = queue is not None and any(count.state is State.DEAD for count in queue.counts)
             words = "no job has died" if keeps else "its system keeps no dead jobs" if queue else ""
             words = "not known" if queue and queue.error else words
-            return Content.styled(words, "$muted")
+            return [Content.styled(words, "$muted")]
         from rqtui.tui.widgets import preview
 
         return preview.cause_lines(self._died_of(shown)[0], self._now_ms, width, height)

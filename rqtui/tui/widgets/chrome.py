@@ -15,6 +15,7 @@ from textual.app import RenderResult
 from textual.content import Content
 from textual.events import Click
 from textual.geometry import Region, Size
+from textual.strip import Strip as Painted
 from textual.widget import Widget
 
 from rqtui.model import Queue, Rate, State
@@ -22,6 +23,7 @@ from rqtui.text import formats
 from rqtui.text.elision import Fit
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
+from rqtui.tui.widgets.drawn import strip
 
 if TYPE_CHECKING:
     from rqtui.engine.loops import Loop
@@ -35,6 +37,8 @@ RECENT_S = 5.0  # a loop's rate is that of the last seconds
 
 class Bar(Widget):
     """Lines with a left and a right side, drawn again only where they changed."""
+
+    ALLOW_SELECT = False  # a dragged mouse would start Textual's selection; Shift leaves it to the terminal
 
     def __init__(self, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -53,6 +57,11 @@ class Bar(Widget):
     def render(self) -> RenderResult:
         """The lines, left and right."""
         return Content("\n").join([spread(left, right, self.size.width) for left, right in self._lines])
+
+    def render_line(self, y: int) -> Painted:
+        """Line `y`: what changes is mostly one of them."""
+        width = self.size.width
+        return strip(self, spread(*self._lines[y], width) if y < len(self._lines) else Content(), width)
 
     def on_click(self, event: Click) -> None:
         """A click on a key, or on the words behind it, presses the key."""

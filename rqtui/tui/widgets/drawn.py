@@ -1,23 +1,33 @@
-"""A pane whose text is made for the room that it has: `draw` gets the cells and rows inside its frame."""
+"""A pane whose lines are made for the room that it has: `draw` gets the cells and rows inside its frame."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from textual.app import RenderResult
 from textual.content import Content
 from textual.geometry import Region, Size
+from textual.strip import Strip
+from textual.visual import Visual
 from textual.widget import Widget
 
 
-class Drawn(Widget):
-    """A framed text that is as wide and as high as it is told."""
+def strip(widget: Widget, line: Content, width: int) -> Strip:
+    """A line of a widget, as many cells wide; what is longer is cut."""
+    strips = Visual.to_strips(widget, line, width, 1, widget.visual_style)
+    return strips[0].adjust_cell_length(width, widget.rich_style) if strips else Strip.blank(width, widget.rich_style)
 
-    def __init__(self, draw: Callable[[int, int], Content], id: str) -> None:
+
+class Drawn(Widget):
+    """Framed lines, made for the room of the pane; of a new picture those that are others are drawn."""
+
+    ALLOW_SELECT = False  # a dragged mouse would start Textual's selection; Shift leaves it to the terminal
+
+    def __init__(self, draw: Callable[[int, int], Sequence[Content]], id: str) -> None:
         super().__init__(id=id, classes="pane")
         self._draw = draw
-        self._title = self._text = Content()
-        self._made_for = Size()  # for which the text was made
+        self._title = Content()
+        self._lines: Sequence[Content] = ()
+        self._made_for = Size()  # for which the lines were made
 
     def title(self, words: Content) -> None:
         """The words in its frame."""
@@ -26,23 +36,23 @@ class Drawn(Widget):
 
     def look_again(self) -> None:
         """Draws the lines that are others by now: most pictures change an age, and nothing else."""
-        last = self._text
+        before = self._lines
         self._make()
-        now, before = (text.split("\n", allow_blank=True) for text in (self._text, last))
-        if len(now) != len(before):
+        if len(self._lines) != len(before):
             self.refresh()
             return
-        changed = [y for y, (line, was) in enumerate(zip(now, before, strict=True)) if not line.is_same(was)]
+        pairs = enumerate(zip(self._lines, before, strict=True))
+        changed = [y for y, (line, was) in pairs if not line.is_same(was)]
         if changed:
             self.refresh(*(Region(0, y, self.content_size.width, 1) for y in changed))
 
-    def render(self) -> RenderResult:
-        """The text."""
+    def render_line(self, y: int) -> Strip:
+        """Line `y` of the text."""
         if self._made_for != self.content_size:
             self._make()
-        return self._text
+        return strip(self, self._lines[y] if y < len(self._lines) else Content(), self._made_for.width)
 
     def _make(self) -> None:
         self._made_for = self.content_size
         width, height = self._made_for
-        self._text = self._draw(width, height) if width > 0 and height > 0 else Content()
+        self._lines = self._draw(width, height) if width > 0 and height > 0 else ()

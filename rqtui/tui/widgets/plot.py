@@ -7,7 +7,6 @@ points took 178 ms, this 0.6 ms. `ascii_only` draws columns of `#` with one dot 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from functools import lru_cache
 from itertools import groupby
 from math import ceil, floor, log10
 
@@ -80,18 +79,6 @@ def stacked(
     ascii_only: bool = False,
 ) -> list[list[tuple[str, str]]]:
     """The same of an `area` whose `lower` part has a hue of its own; `marks` are cells with a line through them."""
-    return _stacked(tuple(area), tuple(lower), height, top, frozenset(marks), ascii_only)
-
-
-@lru_cache(2)  # from picture to picture hardly anything changes
-def _stacked(
-    area: tuple[float | None, ...],
-    lower: tuple[float | None, ...],
-    height: int,
-    top: float,
-    marks: frozenset[int],
-    ascii_only: bool,
-) -> list[list[tuple[str, str]]]:
     per, rows = (1, 1) if ascii_only else (2, 4)
     width = ceil(len(area) / per)
     whole = [_level(value, top, height * rows) for value in area]

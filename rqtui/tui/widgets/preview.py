@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from textual.content import Content
 
@@ -58,7 +59,7 @@ class Cause:
     kind: str
 
 
-def lines(seen: Seen, width: int, height: int, *, ascii_only: bool = False) -> Content:
+def lines(seen: Seen, width: int, height: int, *, ascii_only: bool = False) -> list[Content]:
     """All of it, in `height` lines: the plot takes what the words leave."""
     bars = _bars(seen, width) if seen.history is None or height >= _WITH_BARS else []
     below = [*_why(seen, width), Content(), *_places(seen, width), *bars]
@@ -66,7 +67,7 @@ def lines(seen: Seen, width: int, height: int, *, ascii_only: bool = False) -> C
     above = [_rates(seen, width)]
     if room >= _LEAST_PLOT:
         above += [*_plot(seen, width, room, ascii_only), Content()]
-    return Content("\n").join([*above, *below])
+    return [*above, *below]
 
 
 def _rates(seen: Seen, width: int) -> Content:
@@ -105,13 +106,28 @@ def _plot(seen: Seen, width: int, height: int, ascii_only: bool) -> list[Content
     top = plot.ceiling(most)
     span_ms = series.end_ms - series.begin_ms
     marks = {int((entry.at_s * 1000 - series.begin_ms) / span_ms * cells) for entry in seen.changes}
-    drawn = []
-    for row, runs in enumerate(plot.stacked(area, lower, rows, top, marks, ascii_only)):
-        label = series.write(top) if row == 0 else ("0" if row == rows - 1 else "")
-        pieces = [(text, _HUES[of]) if of else text for text, of in runs]
-        drawn.append(Content.assemble((formats.fit(label, LABEL, "right") + " ", "$muted"), *pieces))
+    drawn = _drawn(tuple(area), tuple(lower), rows, top, frozenset(marks), series.write(top), ascii_only)
     axis = series.words + "now".rjust(max(4, cells - formats.cell_len(series.words)))
     return [*drawn, Content.styled(" " * (LABEL + 1) + axis, "$muted")]
+
+
+@lru_cache(2)  # from picture to picture hardly anything changes
+def _drawn(
+    area: tuple[float | None, ...],
+    lower: tuple[float | None, ...],
+    rows: int,
+    top: float,
+    marks: frozenset[int],
+    most: str,
+    ascii_only: bool,
+) -> list[Content]:
+    """The lines of a plot; `most` is what stands beside the upper one."""
+    made = []
+    for row, runs in enumerate(plot.stacked(area, lower, rows, top, marks, ascii_only)):
+        label = most if row == 0 else ("0" if row == rows - 1 else "")
+        pieces = [(text, _HUES[of]) if of else text for text, of in runs]
+        made.append(Content.assemble((formats.fit(label, LABEL, "right") + " ", "$muted"), *pieces))
+    return made
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +270,7 @@ def causes(jobs: Iterable[Job]) -> tuple[Cause, ...]:
     return tuple(made)
 
 
-def cause_lines(found: Sequence[Cause], now_ms: int, width: int, height: int) -> Content:
+def cause_lines(found: Sequence[Cause], now_ms: int, width: int, height: int) -> list[Content]:
     """Two lines a cause where there is room, else one."""
     per = 2 if 2 * len(found) <= height else 1
     made: list[Content] = []
@@ -275,13 +291,15 @@ def cause_lines(found: Sequence[Cause], now_ms: int, width: int, height: int) ->
             ]
             more = "   ".join([*([safe(cause.frame)] if cause.frame else []), *ages, safe(cause.kind)]).rstrip()
             made.append(Content.styled(" " * 9 + formats.fit(more, max(8, width - 9)).rstrip(), "$muted"))
-    return Content("\n").join(made)
+    return made
 
 
 # -- a group of queues -----------------------------------------------------------------------------------------------
 
 
-def group_lines(seen: Seen, queues: Sequence[Queue], width: int, height: int, *, ascii_only: bool = False) -> Content:
+def group_lines(
+    seen: Seen, queues: Sequence[Queue], width: int, height: int, *, ascii_only: bool = False
+) -> list[Content]:
     """What the queues of a group do and count together (`seen`), and the verdict of each, the worst first."""
     places = [*_places(seen, width), *_bars(seen, width)]
     least = 1 + len(places) + 2  # what stands without verdicts: the rates, and an empty line before each part
@@ -292,7 +310,7 @@ def group_lines(seen: Seen, queues: Sequence[Queue], width: int, height: int, *,
     why += [Content.styled(f"and {formats.numbered(more, 'more queue')}", "$muted")] if more else []
     room = height - least - len(why)
     plot_ = [*_plot(seen, width, room - 1, ascii_only), Content()] if room - 1 >= _LEAST_PLOT else [Content()]
-    return Content("\n").join([_rates(seen, width), *plot_, *why, Content(), *places][: max(1, height)])
+    return [_rates(seen, width), *plot_, *why, Content(), *places][: max(1, height)]
 
 
 def _verdict(queue: Queue, width: int) -> Content:

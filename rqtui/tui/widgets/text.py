@@ -17,6 +17,7 @@ from textual.visual import Visual
 from textual.widget import Widget
 
 from rqtui.text import formats
+from rqtui.tui.widgets.drawn import strip
 
 _MOST_MATCHES = 10_000
 
@@ -149,8 +150,7 @@ class LongText(ScrollView, can_focus=True):
         if at >= len(self._rows):
             return Strip.blank(width, self.rich_style)
         number, start, end = self._rows[at]
-        strips = Visual.to_strips(self, self._marked(number)[start:end], width, 1, self.visual_style)
-        return strips[0].adjust_cell_length(width, self.rich_style) if strips else Strip.blank(width, self.rich_style)
+        return strip(self, self._marked(number)[start:end], width)
 
     def _marked(self, number: int) -> Content:
         """A line with what was found in it marked."""

@@ -22,7 +22,7 @@ class Panes(App[None]):
 
     def compose(self) -> ComposeResult:
         """The pane."""
-        yield Drawn(lambda _width, _height: Content("\n".join(self.lines)), id="pane")
+        yield Drawn(lambda _width, _height: [Content(line) for line in self.lines], id="pane")
 
 
 @on_screen
