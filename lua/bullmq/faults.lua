@@ -4,7 +4,8 @@
 --
 -- At most the 8 first and the 8 last ids of each place are looked at, of 16 waiting parents 20 children each, 100 schedulers, the last 100
 -- events, and of the ids that BullMQ counts up the last 20 and 80 from `from_id` down. `hash` is the key of the example's hash,
--- `word` names a lock, a child or a scheduler, `other` is a second key, `seconds` how long it is so. `next_id` is the `from_id` of the next call.
+-- `word` names a lock, a child or a scheduler, `other` is a second key, `seconds` how long it is so. Of a key of another
+-- program `word` is its type. `next_id` is the `from_id` of the next call.
 --
 -- derived  <prefix>:<queue>:<id>
 --          <prefix>:<queue>:<id>:lock
@@ -24,6 +25,11 @@
 --          limiter           string  how many runs began in the window of the rate limit
 --          repeat            zset    schedulers by when their next job is due (ms)
 --          events            stream  what happened
+--          pc                string  a counter of priorities
+--          marker            zset    wakes workers
+--          stalled           set     ids that may have stalled
+--          metrics_completed hash    count: jobs that succeeded
+--          metrics_failed    hash    count: jobs that died
 -- ARGV     now_ms?   int  a test's clock; the server's when empty
 --          p         str  before all keys of the queue: bull:mail:
 --          from_id?  int  where the look for jobs in no place goes on; empty begins it
@@ -32,6 +38,7 @@
 local delayed, waiting_children, prioritized, wait, paused, active, completed, failed, meta, id, limiter =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
 local schedulers, events = KEYS[12] .. '', KEYS[13] -- `repeat` is a word of Lua
+local pc, marker, stalled, metrics_completed, metrics_failed = KEYS[14], KEYS[15], KEYS[16], KEYS[17], KEYS[18]
 if #ARGV < 3 or #ARGV[3] > 15 or string.find(ARGV[3], '%D') then
   return redis.error_reply('ERR from_id is a whole number; nothing was changed')
 end
@@ -44,8 +51,8 @@ local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000
 local p = ARGV[2]
 local function read(...)
   local told = redis.pcall(...)
-  if type(told) ~= 'table' or not told.err then return told or nil end
-  return not string.find(told.err, 'WRONGTYPE', 1, true) and redis.call(...) or nil
+  if type(told) ~= 'table' or not told.err then return told end
+  return not string.find(tostring(told.err), 'WRONGTYPE', 1, true) and redis.call(...) or nil
 end
 -- end
 local looked, rows, at = 0, {}, {}
@@ -75,10 +82,37 @@ end
 
 local zsets = {{'delayed', delayed}, {'waiting_children', waiting_children}, {'prioritized', prioritized}, {'completed', completed}, {'failed', failed}}
 local lists = {{'wait', wait}, {'paused', paused}, {'active', active}}
+local function type_of(key) -- a table, or a string where Redis is played
+  local found = redis.call('TYPE', key)
+  return type(found) == 'table' and found.ok or found
+end
+local function told_by(command, key, ...) -- nil where it is another program's
+  local found = read(command, key, ...)
+  if found == nil then met('wrong_type:key', key, '', 1, type_of(key)) end
+  return found
+end
+local function number_in(command, key)
+  return told_by(command, key) or 0
+end
 local lengths = {}
-for _, each in ipairs(zsets) do lengths[each[1]] = read('ZCARD', each[2]) or 0 end -- of another program's key the counts tell
-for _, each in ipairs(lists) do lengths[each[1]] = read('LLEN', each[2]) or 0 end
-local told = read('HMGET', meta, 'paused', 'concurrency', 'max', 'version') or {}
+for _, each in ipairs(zsets) do lengths[each[1]] = number_in('ZCARD', each[2]) end
+for _, each in ipairs(lists) do lengths[each[1]] = number_in('LLEN', each[2]) end
+local last_id, last_priority, runs = unpack(redis.call('MGET', id, pc, limiter)) -- of another type they are as if they were not there
+if redis.call('EXISTS', id, pc, limiter) > (last_id and 1 or 0) + (last_priority and 1 or 0) + (runs and 1 or 0) then
+  for _, key in ipairs({id, pc, limiter}) do number_in('STRLEN', key) end
+end
+local is_fitting = pcall(function() -- dearer only where one of them is another program's
+  redis.call('ZCARD', marker)
+  redis.call('SCARD', stalled)
+  redis.call('HLEN', metrics_completed)
+  redis.call('HLEN', metrics_failed)
+end)
+if not is_fitting then
+  for _, each in ipairs({{'ZCARD', marker}, {'SCARD', stalled}, {'HLEN', metrics_completed}, {'HLEN', metrics_failed}}) do
+    number_in(unpack(each))
+  end
+end
+local told = told_by('HMGET', meta, 'paused', 'concurrency', 'max', 'version') or {}
 local ready = lengths.wait + lengths.paused + lengths.prioritized
 
 if told[1] and lengths.wait > 0 and lengths.paused > 0 then
@@ -92,7 +126,7 @@ local waits_long = type(added_ms) == 'string' and now_ms - (tonumber(added_ms) o
 local concurrency, window_ms = tonumber(told[2] or ''), redis.call('PTTL', limiter)
 if not told[1] and waits_long and concurrency and concurrency > 0 and lengths.active >= concurrency then
   met('at_limit', meta, '', ready, tostring(lengths.active), '', concurrency)
-elseif not told[1] and ready > 0 and window_ms > 60000 and (tonumber(told[3] or '') or 1) <= (tonumber(read('GET', limiter) or 0) or 0) then
+elseif not told[1] and ready > 0 and window_ms > 60000 and (tonumber(told[3] or '') or 1) <= (tonumber(runs or 0) or 0) then
   met('rate_limited', limiter, '', ready, '', '', math.ceil(window_ms / 1000))
 end
 
@@ -144,7 +178,7 @@ for _, job in ipairs(lengths.waiting_children > 0 and ends_of(waiting_children, 
   end
 end
 
-local planned = read('ZRANGE', schedulers, 0, 99, 'WITHSCORES') or {}
+local planned = told_by('ZRANGE', schedulers, 0, 99, 'WITHSCORES') or {}
 for i = 1, #planned, 2 do
   looked = looked + 1
   local key, next_ms = schedulers .. ':' .. planned[i], tonumber(planned[i + 1]) or 0
@@ -159,8 +193,8 @@ for i = 1, #planned, 2 do
 end
 
 local seen = {}
-local happened = redis.pcall('XREVRANGE', events, '+', '-', 'COUNT', 100)
-for i = 1, happened.err and 0 or #happened do
+local happened = told_by('XREVRANGE', events, '+', '-', 'COUNT', 100) or {}
+for i = 1, #happened do
   local fields, values = happened[i][2], {}
   for n = 1, #fields, 2 do values[fields[n]] = fields[n + 1] end
   local word = values.event == 'deduplicated' and values.deduplicationId or values.event == 'debounced' and values.debounceId
@@ -173,7 +207,7 @@ for i = 1, happened.err and 0 or #happened do
   end
 end
 
-local last_id = tonumber(read('GET', id) or '') or 0
+last_id = tonumber(last_id or '') or 0
 local from_id = math.min(last_id, tonumber(ARGV[3]) or last_id - 20)
 local in_lists
 local function stands(job, is_over) -- in a list that is too long to be looked through it may stand

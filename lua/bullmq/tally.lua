@@ -18,7 +18,21 @@ end
 local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 -- end
--- block: bullmq_tally
+-- block: rq_read, tolerant, bullmq_tally
+local function read(...)
+  local told = redis.pcall(...)
+  if type(told) ~= 'table' or not told.err then return told end
+  return not string.find(tostring(told.err), 'WRONGTYPE', 1, true) and redis.call(...) or nil
+end
+local call = redis.call
+local function tolerant(look, ...) -- what stands under a key of another type reads as nil
+  local is_told, told = pcall(look, ...)
+  if is_told then return told end
+  if string.find(tostring(type(told) == 'table' and told.err or told), 'WRONGTYPE', 1, true) then call = read end
+  told = look(...)
+  call = redis.call
+  return told
+end
 local function whole(value) -- a count or a time of a hash; 0 for what is none
   return type(value) == 'string' and #value < 16 and string.find(value, '^%d+$') and tonumber(value) or 0
 end
@@ -37,7 +51,7 @@ local function tally(places, beside) -- a count per place, then oldest_ms due_ms
   local meta_key, counter, good, bad = unpack(beside)
   for _, at in ipairs(likeliest) do
     if left == 0 then break end
-    row[at] = redis.call(commands[at], places[at])
+    row[at] = call(commands[at], places[at]) or 0
     if row[at] > 0 then left = left - 1 end
   end
   local p = string.sub(meta_key, 1, -5)
@@ -58,17 +72,19 @@ local function tally(places, beside) -- a count per place, then oldest_ms due_ms
       if row[12] < 0 or until_ms < row[12] then row[12] = until_ms end
     end
   end
-  local told = redis.call('HMGET', meta_key, 'paused', 'concurrency', 'max', 'duration')
+  local told = call('HMGET', meta_key, 'paused', 'concurrency', 'max', 'duration') or {}
   row[14], row[15], row[16], row[17] = told[1] and 1 or 0, whole(told[2]), whole(told[3]), whole(told[4])
-  row[18] = whole(redis.call('GET', counter))
-  if row[18] > 0 and redis.call('EXISTS', good, bad) > 0 then
-    row[19], row[20] = whole(redis.call('HGET', good, 'count')), whole(redis.call('HGET', bad, 'count'))
+  local added = call('GET', counter)
+  row[18] = added == nil and -1 or whole(added)
+  if row[18] ~= 0 and redis.call('EXISTS', good, bad) > 0 then
+    local succeeded, died = call('HGET', good, 'count'), call('HGET', bad, 'count')
+    if succeeded ~= nil and died ~= nil then row[19], row[20] = whole(succeeded), whole(died) end
   end
   return row
 end
 -- end
 local rows = {}
 for at = 1, #KEYS, 12 do
-  rows[#rows + 1] = tally({unpack(KEYS, at, at + 7)}, {unpack(KEYS, at + 8, at + 11)})
+  rows[#rows + 1] = tolerant(tally, {unpack(KEYS, at, at + 7)}, {unpack(KEYS, at + 8, at + 11)})
 end
 return {'counted', now_ms, rows}

@@ -3,7 +3,8 @@
 --
 -- At most the 8 first and the 8 last ids of each place, and 200 workers, are looked at. `hash` is the key of the example's hash,
 -- `word` a worker or a status, `seconds` how long it is so, or lasts. Ids that RQ's own clean-up takes away by itself, whose time
--- was over in the last 20 minutes, are no ghosts; a hash that lasts a day or longer is not vanishing.
+-- was over in the last 20 minutes, are no ghosts; a hash that lasts a day or longer is not vanishing. Of a key of another program
+-- `word` is its type.
 --
 -- derived  <prefix>:job:<id>
 --          <prefix>:results:<id>
@@ -21,11 +22,12 @@
 --          canceled          zset  id by since when (s)
 --          workers           set     keys of workers
 --          lock              string  there while a scheduler sees to the queue
+--          suspended         string  there while all workers rest
 -- ARGV     now_ms?  int  a test's clock; the server's when empty
 --          prefix   str  before all keys: rq
 -- returns  looked  (looked int)  rows (kind str, key str, id bytes, number int, hash str, word str, seconds int)
-local scheduled, deferred, ready_to_enqueue, queued, started, intermediate, finished, failed, canceled, workers, lock =
-  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
+local scheduled, deferred, ready_to_enqueue, queued, started, intermediate, finished, failed, canceled, workers, lock, suspended =
+  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
 if #ARGV < 2 or #ARGV[1] > 15 or string.find(ARGV[1], '%D') then
   return redis.error_reply('ERR now_ms is a whole number; nothing was changed')
 end
@@ -35,8 +37,8 @@ local prefix, now_s = ARGV[2], now_ms / 1000
 -- block: rq_read
 local function read(...)
   local told = redis.pcall(...)
-  if type(told) ~= 'table' or not told.err then return told or nil end
-  return not string.find(told.err, 'WRONGTYPE', 1, true) and redis.call(...) or nil
+  if type(told) ~= 'table' or not told.err then return told end
+  return not string.find(tostring(told.err), 'WRONGTYPE', 1, true) and redis.call(...) or nil
 end
 -- end
 local looked, rows, at = 0, {}, {}
@@ -61,8 +63,20 @@ local function id_of(member)
   return string.match(member, '^([^:]*):') or member
 end
 
+local function type_of(key) -- a table, or a string where Redis is played
+  local found = redis.call('TYPE', key)
+  return type(found) == 'table' and found.ok or found
+end
+local function number_in(command, key) -- 0 where it is another program's
+  local found = read(command, key)
+  if not found then met('wrong_type:key', key, '', 1, type_of(key)) end
+  return found or 0
+end
+
 local living, dead, example = 0, 0, nil
-for _, worker in ipairs((read('SSCAN', workers, 0, 'COUNT', 200) or {})[2] or {}) do
+local registered = read('SSCAN', workers, 0, 'COUNT', 200)
+if not registered then met('wrong_type:key', workers, '', 1, type_of(workers)) end
+for _, worker in ipairs(registered and registered[2] or {}) do
   looked = looked + 1
   if redis.call('EXISTS', worker) == 1 then
     living = living + 1
@@ -107,26 +121,33 @@ end
 local lengths = {}
 for _, zset in ipairs({{'scheduled', scheduled}, {'deferred', deferred}, {'ready_to_enqueue', ready_to_enqueue}, {'started', started},
   {'finished', finished}, {'failed', failed}, {'canceled', canceled}}) do
-  lengths[zset[1]] = read('ZCARD', zset[2]) or 0 -- of another program's key the counts tell
+  lengths[zset[1]] = number_in('ZCARD', zset[2])
   local found = lengths[zset[1]] > 0 and ends_of(zset[2], 'ZRANGE', lengths[zset[1]], 'WITHSCORES') or {}
   for i = 1, #found, 2 do look(zset[1], zset[2], found[i], tonumber(found[i + 1])) end
 end
 for _, list in ipairs({{'queued', queued}, {'intermediate', intermediate}}) do
-  local length = read('LLEN', list[2]) or 0
+  local length = number_in('LLEN', list[2])
   for _, id in ipairs(length > 0 and ends_of(list[2], 'LRANGE', length) or {}) do look(list[1], list[2], id) end
 end
 
+local holder, rests = unpack(redis.call('MGET', lock, suspended)) -- of another type they are as if they were not there
+if redis.call('EXISTS', lock, suspended) > (holder and 1 or 0) + (rests and 1 or 0) then
+  for _, each in ipairs({{'wrong_type:key', lock}, {'wrong_type:suspended', suspended}}) do
+    local kind = type_of(each[2])
+    if kind ~= 'string' and kind ~= 'none' then met(each[1], each[2], '', 1, kind) end
+  end
+end
 if lengths.scheduled > 0 then
   local due = redis.call('ZCOUNT', scheduled, '-inf', string.format('%.3f', now_s))
-  local first, holder = redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES'), redis.pcall('GET', lock)
+  local first = redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')
   local late_s = seconds_since(tonumber(first[2]))
   local far = redis.call('ZCOUNT', scheduled, '1e11', '(inf')
   if far > 0 then
     met('mixed_units', scheduled, redis.call('ZRANGEBYSCORE', scheduled, '1e11', '(inf', 'LIMIT', 0, 1)[1], far)
   end
-  if due > 0 and not holder then met('no_scheduler', scheduled, first[1], due, '', late_s) end
+  if due > 0 and not holder and redis.call('EXISTS', lock) == 0 then met('no_scheduler', scheduled, first[1], due, '', late_s) end
   if due > 0 and holder and late_s >= 120 then
-    met('scheduler_behind', scheduled, first[1], due, type(holder) == 'string' and string.sub(holder, 1, 100) or '', late_s)
+    met('scheduler_behind', scheduled, first[1], due, string.sub(holder, 1, 100), late_s)
   end
 end
 local kept = lengths.finished + lengths.failed

@@ -94,8 +94,8 @@ local function job_row(where, member, score)
 end
 local function read(...)
   local told = redis.pcall(...)
-  if type(told) ~= 'table' or not told.err then return told or nil end
-  return not string.find(told.err, 'WRONGTYPE', 1, true) and redis.call(...) or nil
+  if type(told) ~= 'table' or not told.err then return told end
+  return not string.find(tostring(told.err), 'WRONGTYPE', 1, true) and redis.call(...) or nil
 end
 -- end
 local job, rows = prefix .. ':job:' .. id, {}

@@ -18,7 +18,7 @@ end
 local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local prefix = ARGV[2]
--- block: rq_instant, rq_tally
+-- block: rq_instant, rq_read, tolerant, rq_tally
 local function instant(text)
   local y, m, d, h, min, s, rest = string.match(text or '', '^(%d%d%d%d)%-(%d%d)%-(%d%d)[T ](%d%d):(%d%d):(%d%d)(.*)$')
   if not y then return nil end
@@ -27,6 +27,20 @@ local function instant(text)
   local days = 365 * y + math.floor(y / 4) - math.floor(y / 100) + math.floor(y / 400) + math.floor((153 * (m - 3) + 2) / 5) + d
   local ms = tonumber(string.sub((string.match(rest, '^%.(%d+)') or '') .. '000', 1, 3))
   return (days - 719469) * 86400000 + h * 3600000 + min * 60000 + s * 1000 + ms
+end
+local function read(...)
+  local told = redis.pcall(...)
+  if type(told) ~= 'table' or not told.err then return told end
+  return not string.find(tostring(told.err), 'WRONGTYPE', 1, true) and redis.call(...) or nil
+end
+local call = redis.call
+local function tolerant(look, ...) -- what stands under a key of another type reads as nil
+  local is_told, told = pcall(look, ...)
+  if is_told then return told end
+  if string.find(tostring(type(told) == 'table' and told.err or told), 'WRONGTYPE', 1, true) then call = read end
+  told = look(...)
+  call = redis.call
+  return told
 end
 local now_s = string.format('%.3f', now_ms / 1000)
 local function at_ms(score) -- of a score in seconds; -1 for none, and for what is no instant before the year 5138
@@ -47,7 +61,7 @@ local function tally(places, registered) -- a count per place, then oldest_ms du
   local row, left = {0, 0, 0, 0, 0, 0, 0, 0, 0, -1, -1, 0, -1, 0, 0}, redis.call('EXISTS', unpack(places))
   for _, at in ipairs(likeliest) do
     if left == 0 then break end
-    row[at] = redis.call(commands[at], places[at])
+    row[at] = call(commands[at], places[at]) or 0
     if row[at] > 0 then left = left - 1 end
   end
   if row[4] > 0 then
@@ -62,16 +76,20 @@ local function tally(places, registered) -- a count per place, then oldest_ms du
       row[at + 1] = redis.call('ZCOUNT', places[place], '-inf', now_s)
     end
   end
-  local found = redis.call('SSCAN', registered, 0, 'COUNT', 200)
-  for _, worker in ipairs(found[2]) do
+  local found = call('SSCAN', registered, 0, 'COUNT', 200)
+  for _, worker in ipairs(found and found[2] or {}) do
     if alive(worker) then row[15] = row[15] + 1 end
   end
-  if found[1] ~= '0' then row[15] = redis.call('SCARD', registered) end
+  if not found then
+    row[15] = -1
+  elseif found[1] ~= '0' then
+    row[15] = redis.call('SCARD', registered)
+  end
   return row
 end
 -- end
 local rows = {}
 for at = 2, #KEYS, 10 do
-  rows[#rows + 1] = tally({unpack(KEYS, at, at + 8)}, KEYS[at + 9])
+  rows[#rows + 1] = tolerant(tally, {unpack(KEYS, at, at + 8)}, KEYS[at + 9])
 end
 return {'counted', now_ms, redis.call('EXISTS', suspended), rows}

@@ -54,7 +54,10 @@ def events(
     refs = [ref for ref in asked if report.has_events(engine.layouts[ref.layout])]
     silent = [ref for ref in asked if ref not in refs]
     if silent:
-        output.say(f"no events are recorded by {', '.join(sorted({ref.layout for ref in silent}))}.")
+        systems = ", ".join(sorted({ref.layout for ref in silent}))
+        output.say(f"no events are recorded by {systems}, and rqtui cannot turn that on.")
+        if queues and not refs:
+            return DONE
     said: dict[Ref, str] = {}
     feeds = _feeds(engine, refs, {}, max(1, limit), said, newest=True)
     past = sorted((event for feed in feeds.values() for event in feed.events), key=lambda event: event.order)
@@ -62,7 +65,7 @@ def events(
     is_recording = (is_record or follow) and not session.settings.read_only
     if is_recording:
         _record(engine, feeds, aloud=True)
-    elif not any(feed.is_recording for feed in feeds.values()):
+    elif feeds and not any(feed.is_recording for feed in feeds.values()):
         read_only = " (read-only: it cannot be turned on here)" if session.settings.read_only else "; --record does"
         output.say(f"nothing records what happens now{read_only}.")
     if follow:

@@ -97,6 +97,9 @@ def _held(engine: Engine, ref: Ref) -> tuple[list[str], int]:
     note_if_unheard(engine, (ref,))
     known = [count for count in counted.counts if count.is_known]
     held = {count.place for count in known if count.count or not count.exact}  # an estimate may miss some
+    wrong = {key for found in counted.findings if found.kind == "wrong-type" for key in found.keys}
+    keys = layout.keys(ref.queue)
+    held |= {place.name for place in layout.places if keys.get(place.name) in wrong}  # their pages say what is wrong
     return [place.name for place in layout.places if place.name in held], DONE
 
 
@@ -257,7 +260,7 @@ def _write_jobs(
         rows.append([job_id(job.id, 48), *where, job.name, _moment(job, now_ms, age), *tries, job.worker, about])
     if rows:
         about = "error or call" if any(job.call for job in page.jobs) else "error or body"
-        when = _MOMENTS.get(page.jobs[0].state, "age")
+        when = _moment_title(page.jobs)
         more = ["place"] if several else []
         titles = ("id", *more, "job", when, *(["tried"] if has_tries else []), "worker", about)
         output.write_table(titles, rows, right=(when, "tried"))
@@ -270,7 +273,14 @@ def _write_jobs(
     output.note(f"{len(page.jobs)} of {sampled}{page.total} in {', '.join(in_places) or page.place}{further}")
 
 
-_MOMENTS: Mapping[str, str] = {"scheduled": "due in", "reserved": "lease"}  # by state
+_AHEAD: Mapping[str, str] = {"scheduled": "due in", "reserved": "lease"}  # by state, of jobs that have such an instant
+_AGO: Mapping[str, str] = {"scheduled": "waits"}
+
+
+def _moment_title(jobs: Sequence[Job]) -> str:
+    """What `_moment` tells of these jobs: of those that wait for other jobs, and are due at no time, for how long."""
+    is_ahead = any(job.due_ms is not None or job.deadline_ms is not None for job in jobs)
+    return (_AHEAD if is_ahead else _AGO).get(jobs[0].state, "age")
 
 
 def _moment(job: Job, now_ms: int, age: Callable[[float | None], str]) -> str:

@@ -130,7 +130,7 @@ def _unknown(queue: Queue) -> tuple[str, ...]:
     missing = []
     if "failed" not in queue.counters and State.DEAD not in places:
         missing.append(FAILURES)
-    if queue.workers is None:
+    if queue.workers is None and not any(found.kind == "wrong-type" for found in queue.findings):
         missing.append(WORKERS)
     if State.RESERVED not in places:
         missing.append(LEASES)
@@ -315,8 +315,8 @@ def _grows(queue: Queue, rate: Rate, limits: Thresholds, _known: Known) -> Findi
 
 
 def _paused(queue: Queue, _rate: Rate, _limits: Thresholds, _known: Known) -> Finding | None:
-    if not queue.paused:
-        return None
+    if not queue.paused or any(found.key == "P" for found in queue.findings):
+        return None  # a fault that the same key mends says that it is paused
     found = Finding("paused", "warning", queue.name, "paused", "P resumes it", key="P", since_ms=queue.paused_ms)
     return replace(found, jobs=queue.count_in(State.READY))
 

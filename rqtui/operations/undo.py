@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rqtui.connection.connect import mask
-from rqtui.errors import RqtuiError
+from rqtui.errors import RqtuiError, WrongType
 from rqtui.layout.layout import CHUNK, Layout, heard
 from rqtui.model import Job, Outcome, Ref, State
 from rqtui.operations import undo_files
@@ -268,7 +268,10 @@ class Keeper:
         if script == "enqueue":
             rows = _whole_entries(engine, ref, jobs)
         else:
-            rows = self.look(engine, ref, list(told.values()), is_whole=script == "restore") if told else {}
+            try:
+                rows = self.look(engine, ref, list(told.values()), is_whole=script == "restore") if told else {}
+            except WrongType as error:  # whoever reads it asked for a change
+                raise WrongType(f"{error}. Nothing was changed.") from error
         if file is _NEW:
             named = (verb, ref.layout, ref.queue, self.url, self.who, layout.spec(ref.queue))
             file = self._written(lambda: undo_files.File(self.folder, *named), undo_files.PROBE_BYTES)

@@ -33,6 +33,7 @@ _IN_SCRIPT = re.compile(
     r"^Error running script \(call to f_[0-9a-f]{40}\): @user_script:\s*(?P<line>\d+|\?):\s*(?P<rest>.*)", re.DOTALL
 )
 _NO_SCRIPTS = re.compile(r"unknown command ['`](eval\w*)", re.IGNORECASE)
+_NOTHING_CHANGED = "; nothing was changed"
 _HIDDEN = "the command was disabled or renamed there (rename-command)"
 _LUA_LINE = re.compile(r"^(?:@?user_script|\[string \"[^\"]*\"\]):\s*(?P<line>\d+): ")
 
@@ -48,8 +49,11 @@ def from_connecting(error: Exception) -> RqtuiError:
     return ServerError(f"Redis refused the connection: {_text(error)} Nothing was sent.")
 
 
-def from_lost_reply(error: Exception, script: str, may_have_run: bool) -> RqtuiError:
-    """The connection broke before a reply came; `may_have_run` when a change had been handed over by then."""
+def from_lost_reply(error: Exception, script: str, may_have_run: bool, is_look: bool = False) -> RqtuiError:
+    """The connection broke before a reply came; `may_have_run` when a change had been handed over by then.
+
+    `is_look`: a script that only reads, see `from_reply`.
+    """
     if "max number of clients" in str(error):
         return Unreachable("Redis has as many clients as it allows (maxclients); nothing was done.")
     if may_have_run and isinstance(error, exceptions.InvalidResponse):
@@ -57,25 +61,29 @@ def from_lost_reply(error: Exception, script: str, may_have_run: bool) -> RqtuiE
         return ServerError(f"{script}: it failed, and how cannot be read: {_text(error)} Look first what it did.")
     if may_have_run:
         return Unknown(f"{script}: its reply was lost: {_text(error)} Whether it happened is not known; look first.")
+    if is_look:
+        return Unreachable(f"the connection to Redis broke: {_text(error)}")
     return Unreachable(f"{script}: the connection to Redis broke: {_text(error)} Nothing was changed.")
 
 
-def from_reply(error: Exception, script: str, path: str, source: str = "") -> RqtuiError:
-    """An error that Redis, or the script itself, answered. WrongType is returned without the key."""
+def from_reply(error: Exception, script: str, path: str, source: str = "", is_look: bool = False) -> RqtuiError:
+    """An error that Redis, or the script itself, answered. WrongType is returned without the key.
+
+    `is_look`: a script that only reads. Its name tells a person nothing, and that nothing was changed is no news.
+    """
+    told, nothing = ("", "") if is_look else (f"{script}: ", _NOTHING_CHANGED)
     code, text, line = _parts(error)
     if "can't run this command" in text or "ACL failure in script" in text:
-        return Denied(f"{script}: an ACL rule denies a command that it needs: {text}")
+        return Denied(f"{told}an ACL rule denies a command that it needs: {text}")
     if "Unknown Redis command called from script" in text:
         names = " or ".join(acl_denials.called_in_line(str(error), source)) or f"what line {line} of {path} calls"
-        return Denied(f"{script}: this Redis does not know {names.upper()}: {_HIDDEN}; nothing was changed.")
+        return Denied(f"{told}this Redis does not know {names.upper()}: {_HIDDEN}{nothing}.")
     if found := _NO_SCRIPTS.match(text):
-        return Denied(
-            f"{script}: this Redis does not know {found[1].upper()}, without which rqtui cannot work: {_HIDDEN}."
-        )
+        return Denied(f"{told}this Redis does not know {found[1].upper()}, without which rqtui cannot work: {_HIDDEN}.")
     if "not allowed from read-only scripts" in text:
         return ScriptError(f"{path}:{line or 1}: it writes, but its header has neither moves nor forgets nor writes")
     if code in _BY_CODE:
-        return _BY_CODE[code](script, text)
+        return _BY_CODE[code](told, text)
     if text.startswith("Error compiling script") or "error loading code" in text:
         return ScriptError(f"{path}:{_lua_line(text)}: {text}")
     if line is not None:
@@ -83,76 +91,72 @@ def from_reply(error: Exception, script: str, path: str, source: str = "") -> Rq
     return Refused(text)
 
 
-def wrong_type(script: str, key: bytes | None, found: str = "", expected: str = "") -> WrongType:
+def wrong_type(key: bytes | None, found: str = "", expected: str = "", is_look: bool = False) -> WrongType:
     """The sentence about a key of another program; without a key where TYPE could not be asked."""
+    nothing = "" if is_look else ". Nothing was changed."
     if key is None:
-        return WrongType(f"{script}: one of its keys is of another type; another program uses it. Nothing was changed.")
+        return WrongType(f"one of its keys is of another type: another program uses this name{nothing}")
     name = key.decode("utf-8", "backslashreplace")
-    error = WrongType(
-        f"{script}: key {name} holds a {found}, not a {expected}. Nothing was changed. "
-        "Another program uses this name; choose another name for the queue."
-    )
+    error = WrongType(f"key {name} holds a {found}, not a {expected}: another program uses this name{nothing}")
     error.key = to_text(key)
     return error
 
 
-def _denied(script: str, text: str) -> RqtuiError:
-    return Denied(f"{script}: Redis denies it: {_sentence(text)}")
+def _denied(told: str, text: str) -> RqtuiError:
+    return Denied(f"{told}Redis denies it: {_sentence(text)}")
 
 
-def _out_of_memory(script: str, text: str) -> RqtuiError:
+def _out_of_memory(told: str, text: str) -> RqtuiError:
     return ServerError(
-        f"{script}: Redis is over its maxmemory and refuses what needs more; nothing was changed. "
+        f"{told}Redis is over its maxmemory and refuses what needs more; nothing was changed. "
         "Let workers drain the queue, or raise maxmemory."
     )
 
 
-def _loading(script: str, text: str) -> RqtuiError:
-    return Unreachable(f"{script}: Redis is still loading its data; nothing was done. Try again in a moment.")
+def _loading(told: str, text: str) -> RqtuiError:
+    return Unreachable(f"{told}Redis is still loading its data; nothing was done. Try again in a moment.")
 
 
-def _busy(script: str, text: str) -> RqtuiError:
-    return ServerError(f"{script}: Redis is busy with another script (BUSY); nothing was done. Try again in a moment.")
+def _busy(told: str, text: str) -> RqtuiError:
+    return ServerError(f"{told}Redis is busy with another script (BUSY); nothing was done. Try again in a moment.")
 
 
-def _master_down(script: str, text: str) -> RqtuiError:
+def _master_down(told: str, text: str) -> RqtuiError:
     return ServerError(
-        f"{script}: this Redis is a replica that has lost its primary, and answers nothing until it is back "
+        f"{told}this Redis is a replica that has lost its primary, and answers nothing until it is back "
         "(MASTERDOWN); nothing was done."
     )
 
 
-def _elsewhere(script: str, text: str) -> RqtuiError:
+def _elsewhere(told: str, text: str) -> RqtuiError:
     return Elsewhere(
-        f"{script}: this is one node of a Cluster, and another has the queue; nothing was done. "
+        f"{told}this is one node of a Cluster, and another has the queue; nothing was done. "
         "Write redis+cluster://HOST:PORT to reach all of it."
     )
 
 
-def _moving(script: str, text: str) -> RqtuiError:
+def _moving(told: str, text: str) -> RqtuiError:
     """ASK, TRYAGAIN: a script runs on neither node while its keys are on their way, so there is nothing to follow."""
     return ServerError(
-        f"{script}: the slot of the queue is on its way to another node of the Cluster; nothing was done. "
+        f"{told}the slot of the queue is on its way to another node of the Cluster; nothing was done. "
         "Try again in a moment."
     )
 
 
-def _cluster_down(script: str, text: str) -> RqtuiError:
-    return ServerError(
-        f"{script}: the Cluster is down, a node that has slots is missing (CLUSTERDOWN); nothing was done."
-    )
+def _cluster_down(told: str, text: str) -> RqtuiError:
+    return ServerError(f"{told}the Cluster is down, a node that has slots is missing (CLUSTERDOWN); nothing was done.")
 
 
-def _crossing(script: str, text: str) -> RqtuiError:
-    return ServerError(f"{script}: its keys lie in different slots, so it cannot run on a Cluster; nothing was done.")
+def _crossing(told: str, text: str) -> RqtuiError:
+    return ServerError(f"{told}its keys lie in different slots, so it cannot run on a Cluster; nothing was done.")
 
 
-def _server(script: str, text: str) -> RqtuiError:
-    return ServerError(f"{script}: Redis refuses it for now: {_sentence(text)}")
+def _server(told: str, text: str) -> RqtuiError:
+    return ServerError(f"{told}Redis refuses it for now: {_sentence(text)}")
 
 
 _BY_CODE: Mapping[str, Callable[[str, str], RqtuiError]] = {
-    "WRONGTYPE": lambda script, text: wrong_type(script, None),
+    "WRONGTYPE": lambda told, text: wrong_type(None, is_look=not told),
     "NOPERM": _denied,
     "NOAUTH": _denied,
     "WRONGPASS": _denied,

@@ -341,8 +341,8 @@ async def _result(exchange: Exchange, call: Any, reply: Any) -> Any:
     script = call.script
     if isinstance(reply, _Lost):
         may_have_run = reply.may_have_run and not script.read_only
-        return script_errors.from_lost_reply(reply.reason, script.name, may_have_run)
-    error = script_errors.from_reply(reply, script.name, script.path, script.source)
+        return script_errors.from_lost_reply(reply.reason, script.name, may_have_run, script.read_only)
+    error = script_errors.from_reply(reply, script.name, script.path, script.source, script.read_only)
     if isinstance(error, Denied):
         return acl_denials.named(error, str(reply), script.source, call.keys)
     return await _with_key(exchange, call, error) if isinstance(error, WrongType) else error
@@ -357,5 +357,5 @@ async def _with_key(exchange: Exchange, call: Any, error: RqtuiError) -> RqtuiEr
     for key, expected, found in zip(call.keys, types, replies, strict=True):
         if isinstance(found, bytes) and found != b"none" and expected not in ("any", "channel", found.decode()):
             name = to_bytes(key)
-            return script_errors.wrong_type(script.name, name, found.decode(), expected)
+            return script_errors.wrong_type(name, found.decode(), expected, script.read_only)
     return error

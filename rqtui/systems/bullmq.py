@@ -237,7 +237,7 @@ class BullMQ(Foreign):
 
     def counters(self, values: Mapping[str, Any]) -> Mapping[str, int]:
         """Jobs that were ever added, and, where workers keep metrics, those that succeeded and died."""
-        told = {"in": values["added"]}
+        told = {"in": values["added"]} if values["added"] >= 0 else {}
         if values["succeeded"] >= 0:
             told |= {"out": values["succeeded"], "failed": values["died"], "dead": values["died"]}
         return told

@@ -141,6 +141,9 @@ def test_a_system_without_events_says_so(client: Redis, url: str) -> None:
     client.rpush("readytasklist", "a")
     ran = shell(url, "events", "dispatcher:readytasklist")
     assert ran.code == 0 and "no events are recorded by dispatcher" in ran.err
+    for more in ((), ("--record",), ("--follow",)):  # which would wait for ever
+        ran = shell(url, "events", "dispatcher:readytasklist", *more)
+        assert ran.code == 0 and "--record" not in ran.err and "rqtui cannot turn that on" in ran.err, ran
 
 
 def test_following_tells_each_event_once_until_it_is_stopped(client: Redis, url: str) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import time
+
 from mill_system import Mill, grind, mill
 from redis import Redis
 from shell import shell
 
 from rqtui.client.queue import Queue
+from rqtui.testing import keyspace
 
 __all__ = ["mill"]  # a fixture
+DEAD = "rqtui:{mail}:dead"
 
 
 def test_an_instant_is_no_duration_and_a_duration_says_its_unit(client: Redis, url: str) -> None:
@@ -86,3 +90,44 @@ def test_another_programs_key_in_one_place_leaves_the_jobs_of_the_others_listed(
     ran = shell(url, "jobs", "rq:default", "--json")
     assert [each["place"] for each in ran.json["places"]] == ["queued"] and ran.code == 1
     assert "rq:finished:default holds a string" in ran.err
+
+
+def test_sentences_about_another_programs_key_begin_with_the_key(client: Redis, url: str) -> None:
+    client.sadd("rq:queues", "rq:queue:default")
+    client.set("rq:failed:default", "another program's")
+    client.rpush("rq:queue:default", "waits")
+    client.hset("rq:job:waits", mapping={"status": "queued", "origin": "default", "data": "x"})
+    client.set("rqtui:{broken}:ready", "another program's")
+    Queue("mail", client).put({}, id="a")
+    client.set(DEAD, "another program's")
+    for command in (("snapshot",), ("health",)):
+        out = shell(url, *command).out
+        assert "key rq:failed:default holds a string: another program uses this name, and RQ fails on it" in out, out
+        assert f"key {DEAD} holds a string, not a zset: another program uses this name" in out, out
+        assert "Nothing was changed" not in out and "counts: " not in out, out
+    before = keyspace.dump(client)
+    for line in (("jobs", "mail", "dead"), ("jobs", "rq:default", "failed")):
+        ran = shell(url, *line)
+        assert ran.code == 1 and ran.err.startswith("rqtui: key r") and ran.err.endswith("this name\n"), ran
+    for line in (("put", "broken", "1"), ("act", "delete", "rq:default", "waits", "--yes")):
+        ran = shell(url, *line)
+        last = ran.err.splitlines()[-1]
+        assert ran.code == 1 and last.startswith("rqtui: key r"), ran
+        assert last.endswith("another program uses this name. Nothing was changed."), ran
+    assert keyspace.dump(client) == before
+
+
+def test_the_time_of_jobs_that_wait_for_other_jobs_is_since_when(client: Redis, url: str) -> None:
+    client.sadd("rq:queues", "rq:queue:default")
+    now_s = time.time()
+    for place, ahead_s in (("deferred", -300), ("scheduled", 300)):
+        client.zadd(f"rq:{place}:default", {f"j-{place}": now_s + ahead_s})
+        client.hset(f"rq:job:j-{place}", mapping={"status": place, "origin": "default"})
+    client.hset("bull:mail:meta", "version", "bullmq:6.7.0")
+    client.hset("bull:mail:1", mapping={"name": "send", "data": "{}", "opts": "{}"})
+    client.zadd("bull:mail:waiting-children", {"1": int((now_s - 300) * 1000)})
+    for line, title in (
+        ("rq:default deferred", "waits"), ("rq:default scheduled", "due in"), ("bullmq:mail waiting_children", "waits"),
+    ):  # fmt: skip
+        head = shell(url, "jobs", *line.split()).out.splitlines()[0]
+        assert f"  {title}  " in head and ("due in" in head) is (title == "due in"), head

@@ -80,6 +80,16 @@ def test_what_a_loop_or_a_worker_is_about_to_mend_is_no_finding(queue: Queue) ->
     assert kinds(queue) == []
 
 
+def test_a_fault_that_a_resume_mends_says_that_the_queue_is_paused() -> None:
+    mixed = Finding("mixed", "critical", "mail", "5 and 6 share this paused queue", "rqtui act resume mail", key="P")
+    judged = health.judged(replace(QUEUE, paused=True, findings=(mixed,)))
+    assert [one.kind for one in judged.findings] == ["mixed"] and judged.verdict.severity == "critical"
+    other = replace(mixed, key="")
+    assert [one.kind for one in health.judged(replace(QUEUE, paused=True, findings=(other,))).findings] == [
+        "mixed", "paused",
+    ]  # fmt: skip
+
+
 def test_a_paused_queue_is_only_paused() -> None:
     queue = replace(
         QUEUE, counts=counted(ready=5), paused=True, oldest_ready_ms=900_000, overdue=2, next_due_ms=-60_000, workers=1

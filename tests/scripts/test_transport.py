@@ -86,7 +86,7 @@ CASES: dict[str, tuple[Case, str]] = {
     "a refusal": (after(lambda client: None, enqueue("a", delay_ms=-1)), "Refused: job 1 of the batch"),
     "a key of another type": (
         after(lambda client: client.set(KEYS["ready"], "mine"), enqueue("a")),
-        "WrongType: enqueue: key rqtui:{mail}:ready holds a string",
+        "WrongType: key rqtui:{mail}:ready holds a string, not a zset: another program uses this name. Nothing was",
     ),
     "a lost reply": (failing("lose reply"), "Unknown: enqueue: its reply was lost: Connection closed by server."),
     "half a reply": (failing("half reply"), "Unknown: enqueue: its reply was lost: Connection closed by server."),

@@ -692,12 +692,72 @@ def test_another_programs_key_or_an_odd_name_of_a_queue_stops_nothing_else(clien
     assert all(found.count("wait") == 1 and not found.error for name, found in queues.items() if name != "held")
     client.set("bull:held:repeat", "another program's, too")
     held = counted(client, Ref("bullmq", "held"))
-    assert "bull:held:failed" in held.error
-    assert [one.kind for one in held.findings if one.severity == "critical"] == ["wrong-type"]
+    assert not held.error and (held.count("wait"), held.count("failed")) == (1, 0)
+    told = [one for one in held.findings if one.severity == "critical"]
+    assert {one.kind for one in told} == {"wrong-type"}
+    assert {one.keys for one in told} == {("bull:held:failed",), ("bull:held:repeat",)}
     for name in (odd, "held"):
         seen = engine.job(Ref("bullmq", name), b"1")
         assert seen is not None and (seen.call, seen.place, seen.problem) == ("send()", "wait", "")
     assert engine.page(Ref("bullmq", "held"), "failed").error and engine.page(Ref("bullmq", "held"), "wait").total == 1
+
+
+def test_each_key_of_another_program_is_told_and_all_else_is_counted_paged_and_shown(any_client: Redis) -> None:
+    """One queue alone, and several in one script."""
+    world(any_client)
+    any_client.hset("bull:other:meta", "version", "bullmq:6.7.0")
+    any_client.hset(P + "metrics:completed", "count", 7)
+    any_client.hset(P + "metrics:failed", "count", 3)
+    engine = engine_on(any_client, "bullmq")
+    whole, before = counted(any_client), keyspace.dump(any_client)
+    keys = engine.layouts["bullmq"].keys("mail")
+    strings = {"id", "pc", "limiter"}
+    assert whole.counters["in"] > 0 and whole.counters["out"] == 7
+
+    def holds(name: str) -> None:
+        key = keys[name]
+        any_client.flushall()
+        keyspace.plant(any_client, before)
+        any_client.delete(key)
+        any_client.rpush(key, "another's") if name in strings else any_client.set(key, "another's")
+        theirs = keyspace.dump(any_client)
+        alone = engine_on(any_client, "bullmq").snapshot(Focus(queues=(MAIL,), is_thorough=True)).queue(MAIL)
+        both = (MAIL, Ref("bullmq", "other"))
+        together = engine_on(any_client, "bullmq").snapshot(Focus(queues=both, is_thorough=True)).queue(MAIL)
+        for queue in (alone, together):
+            [told] = [each for each in queue.findings if each.kind == "wrong-type"]
+            kind = "list" if name in strings else "string"
+            assert told.keys == (key,) and told.text.startswith(f"key {key} holds a {kind}: another program"), told
+            assert told.severity == "critical" and "RENAME" in told.remedy and not queue.error
+            assert {each.place: each.count for each in queue.counts} == {
+                each.place: 0 if each.place == name else each.count for each in whole.counts
+            }
+            assert queue.counters.get("in") == (None if name == "id" else whole.counters["in"])
+            assert queue.counters.get("out") == (None if name.startswith("metrics") else 7)
+        for place in PLACES:
+            page = engine.page(MAIL, place)
+            if place == name:
+                assert page.error.startswith(f"key {key} holds a string, not a ") and "Nothing" not in page.error
+                continue
+            assert page.total == whole.count(place) and {each.place for each in page.jobs} <= {place}
+            for each in page.jobs:
+                seen = engine.job(MAIL, each.id)
+                assert seen is not None and seen.place == place
+        assert engine.workers(MAIL) is not None and keyspace.dump(any_client) == theirs
+
+    sides = (
+        "meta",
+        "id",
+        "pc",
+        "marker",
+        "events",
+        "limiter",
+        "stalled",
+        "repeat",
+        "metrics_completed",
+        "metrics_failed",
+    )
+    all_hold((name, partial(holds, name)) for name in (*PLACES, *sides))
 
 
 # -- looking never writes ----------------------------------------------------------------------------------------------

@@ -20,8 +20,9 @@ from families import all_hold, in_one
 from redis import Redis
 from shell import shell
 
+from rqtui.connection.connect import connect
 from rqtui.engine.engine import Engine, with_layouts
-from rqtui.errors import UsageError
+from rqtui.errors import Denied, UsageError
 from rqtui.model import Fact, Finding, Focus, Job, PageWish, Queue, Ref, Schedule
 from rqtui.reports import errors, loops, workers
 from rqtui.systems import registry
@@ -653,13 +654,63 @@ def test_another_programs_key_or_an_odd_name_of_a_queue_stops_nothing_else(clien
     held = counted(client, Ref("rq", "held"))
     seen = engine.job(Ref("rq", "held"), b"b")
     assert seen is not None and (seen.place, seen.problem) == ("queued", "")
-    assert "rq:failed:held" in held.error
+    assert not held.error and (held.count("queued"), held.count("failed")) == (1, 0)
     assert engine.page(Ref("rq", "held"), "failed").error and engine.page(Ref("rq", "held"), "queued").total == 1
     client.delete("rq:queues")
     client.set("rq:queues", "no set")
     assert "rq" in engine_on(client).problems
     client.set("rq:workers:default", "no set")
-    assert "rq:workers:default" in counted(client).error
+    told = counted(client)
+    assert not told.error and told.workers is None and told.findings[0].keys == ("rq:workers:default",)
+
+
+def test_each_key_of_another_program_is_told_and_all_else_is_counted_paged_and_shown(any_client: Redis) -> None:
+    """One queue alone, and several in one script; what workers do with `suspended` is said, too."""
+    world(any_client)
+    engine = engine_on(any_client)
+    whole, before = counted(any_client), keyspace.dump(any_client)
+    keys = engine.layouts["rq"].keys("default")
+    strings = {"suspended", "lock"}
+
+    def holds(name: str) -> None:
+        key = keys[name]
+        any_client.flushall()
+        keyspace.plant(any_client, before)
+        any_client.delete(key)
+        any_client.rpush(key, "another's") if name in strings else any_client.set(key, "another's")
+        theirs = keyspace.dump(any_client)
+        together = engine_on(any_client).snapshot(Focus(is_thorough=True)).queue(DEFAULT)
+        for queue in (counted(any_client), together):
+            [told] = [each for each in queue.findings if each.kind == "wrong-type"]
+            kind = "list" if name in strings else "string"
+            assert told.keys == (key,) and told.text.startswith(f"key {key} holds a {kind}: another program"), told
+            assert told.severity == "critical" and "RENAME" in told.remedy and not queue.error
+            assert {each.place: each.count for each in queue.counts} == {
+                each.place: 0 if each.place == name else each.count for each in whole.counts
+            }
+            assert queue.workers == (None if name == "workers" else 1) and queue.paused is (name == "suspended")
+            assert "workers" not in queue.unknown, "RQ keeps them: the finding says why they are not told"
+        for place in PLACES:
+            page = engine.page(DEFAULT, place)
+            if place == name:
+                assert page.error == f"key {key} holds a string, not a {_TYPES[place]}: another program uses this name"
+                continue
+            assert [each.place for each in page.jobs] == [place]
+            seen = engine.job(DEFAULT, page.jobs[0].id)
+            assert seen is not None and seen.place == place
+        assert keyspace.dump(any_client) == theirs
+
+    all_hold((name, partial(holds, name)) for name in (*PLACES, "workers", *sorted(strings)))
+
+
+_TYPES = {place: "list" if place in ("queued", "intermediate") else "zset" for place in PLACES}
+
+
+def test_a_right_that_is_missing_is_no_key_of_another_program(client: Redis, url: str) -> None:
+    world(client)
+    client.execute_command("ACL", "SETUSER", "bob", "reset", "on", ">pw", "~*", "+@all", "-zcard")
+    with connect(url.replace("redis://", "redis://bob:pw@")) as limited, pytest.raises(Denied):
+        with_layouts(limited, [registry.make("rq")]).snapshot(Focus(queues=(DEFAULT,)))
 
 
 def test_scores_that_are_no_seconds_are_told_and_the_rest_is_counted(any_client: Redis) -> None:

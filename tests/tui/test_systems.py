@@ -11,6 +11,7 @@ from redis import Redis
 from screens import NARROW, WIDE, Screen, Seeded, back_to_overview, on_screen, screen
 from textual.widgets import Input, TextArea
 
+from rqtui.client.queue import Queue as Client
 from rqtui.model import Count, Queue, Ref, State
 from rqtui.scenarios.originals import dispatcher, orizuru, redisched, safe_pop, timeout_sets
 from rqtui.systems import registry
@@ -549,12 +550,13 @@ async def test_bodies_of_others_go_as_they_are(url: str, client: Redis) -> None:
 
 @on_screen
 async def test_of_what_could_not_be_read_nothing_is_said(client: Redis, url: str) -> None:
-    client.sadd("rq:queues", "rq:queue:held", "rq:queue:mail")
-    client.set("rq:failed:held", "another program")
+    Client("held", client).put({})
+    client.set("rqtui:{held}:dead", "another program")
+    client.sadd("rq:queues", "rq:queue:mail")
     client.hset("rq:job:a", mapping={"status": "queued", "origin": "mail"})
     client.rpush("rq:queue:mail", "a")
     async with screen(url, WIDE) as it:
-        await it.until_shown("rq:failed:held holds a string", "not known")
+        await it.until_shown("rqtui:{held}:dead holds a string", "not known")
         assert (
             "keeps no dead" not in it.text() and "keeps no list" not in it.text() and "nothing waits" not in it.text()
         )

@@ -1,5 +1,5 @@
 -- BullMQ: what one queue holds. Most places of most queues are empty: one command says how many are not.
--- needs    now_ms
+-- needs    now_ms call
 -- gives    tally
 local function whole(value) -- a count or a time of a hash; 0 for what is none
   return type(value) == 'string' and #value < 16 and string.find(value, '^%d+$') and tonumber(value) or 0
@@ -19,7 +19,7 @@ local function tally(places, beside) -- a count per place, then oldest_ms due_ms
   local meta_key, counter, good, bad = unpack(beside)
   for _, at in ipairs(likeliest) do
     if left == 0 then break end
-    row[at] = redis.call(commands[at], places[at])
+    row[at] = call(commands[at], places[at]) or 0
     if row[at] > 0 then left = left - 1 end
   end
   local p = string.sub(meta_key, 1, -5)
@@ -40,11 +40,13 @@ local function tally(places, beside) -- a count per place, then oldest_ms due_ms
       if row[12] < 0 or until_ms < row[12] then row[12] = until_ms end
     end
   end
-  local told = redis.call('HMGET', meta_key, 'paused', 'concurrency', 'max', 'duration')
+  local told = call('HMGET', meta_key, 'paused', 'concurrency', 'max', 'duration') or {}
   row[14], row[15], row[16], row[17] = told[1] and 1 or 0, whole(told[2]), whole(told[3]), whole(told[4])
-  row[18] = whole(redis.call('GET', counter))
-  if row[18] > 0 and redis.call('EXISTS', good, bad) > 0 then
-    row[19], row[20] = whole(redis.call('HGET', good, 'count')), whole(redis.call('HGET', bad, 'count'))
+  local added = call('GET', counter)
+  row[18] = added == nil and -1 or whole(added)
+  if row[18] ~= 0 and redis.call('EXISTS', good, bad) > 0 then
+    local succeeded, died = call('HGET', good, 'count'), call('HGET', bad, 'count')
+    if succeeded ~= nil and died ~= nil then row[19], row[20] = whole(succeeded), whole(died) end
   end
   return row
 end

@@ -1,5 +1,5 @@
 -- RQ: what one queue holds. Most places of most queues are empty: one command says how many are not.
--- needs    prefix now_ms instant
+-- needs    prefix now_ms instant call
 -- gives    tally
 local now_s = string.format('%.3f', now_ms / 1000)
 local function at_ms(score) -- of a score in seconds; -1 for none, and for what is no instant before the year 5138
@@ -20,7 +20,7 @@ local function tally(places, registered) -- a count per place, then oldest_ms du
   local row, left = {0, 0, 0, 0, 0, 0, 0, 0, 0, -1, -1, 0, -1, 0, 0}, redis.call('EXISTS', unpack(places))
   for _, at in ipairs(likeliest) do
     if left == 0 then break end
-    row[at] = redis.call(commands[at], places[at])
+    row[at] = call(commands[at], places[at]) or 0
     if row[at] > 0 then left = left - 1 end
   end
   if row[4] > 0 then
@@ -35,10 +35,14 @@ local function tally(places, registered) -- a count per place, then oldest_ms du
       row[at + 1] = redis.call('ZCOUNT', places[place], '-inf', now_s)
     end
   end
-  local found = redis.call('SSCAN', registered, 0, 'COUNT', 200)
-  for _, worker in ipairs(found[2]) do
+  local found = call('SSCAN', registered, 0, 'COUNT', 200)
+  for _, worker in ipairs(found and found[2] or {}) do
     if alive(worker) then row[15] = row[15] + 1 end
   end
-  if found[1] ~= '0' then row[15] = redis.call('SCARD', registered) end
+  if not found then
+    row[15] = -1
+  elseif found[1] ~= '0' then
+    row[15] = redis.call('SCARD', registered)
+  end
   return row
 end
