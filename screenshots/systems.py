@@ -213,10 +213,10 @@ def plant_sidekiq(client: Any, rng: random.Random) -> None:
         client.zadd("schedule", {sidekiq.encoded(reminder): S - 140 + 45 * n})
     for n in range(43):
         cause = ruby_shop.CAUSES[n % 9 == 4]
-        told = sidekiq.failed(item(30 + 7 * n, cause.job), cause.error(), S - 26 - 7 * n)
+        told = sidekiq.failed(item(30 + 7 * n, cause.job), ruby_shop.raised(cause), S - 26 - 7 * n)
         client.zadd("retry", {sidekiq.encoded(told): S - 11 + 2.5 * n})
     for n in range(17):
-        told = sidekiq.failed(item(900 + 500 * n, usual[2]), ruby_shop.CAUSES[1].error(), S - 890 - 500 * n)
+        told = sidekiq.failed(item(900 + 500 * n, usual[2]), ruby_shop.raised(ruby_shop.CAUSES[1]), S - 890 - 500 * n)
         sidekiq.bury(client, sidekiq.encoded({**told, "retry": 3, "retry_count": 3}), S - 890 - 500 * n)
     for number, host in enumerate(("web-1", "web-2", "web-3", "web-9"), 1):
         is_killed = host == "web-9"
@@ -314,7 +314,7 @@ def plant_bullmq(client: Any, rng: random.Random) -> None:
         client.zadd(f"{p}completed", {save(usual[n % 4], 130 - 3 * n, returnvalue="{}"): NOW - 1_000 * (118 - 3 * n)})
     for n in range(46):
         cause = node_shop.CAUSES[n % 9 == 7]
-        at_ms, error = NOW - 1_000 * (12 + 7 * n), cause.error()
+        at_ms, error = NOW - 1_000 * (12 + 7 * n), node_shop.thrown(cause)
         ran = {"atm": 3, "ats": 3, "pb": f"web-{1 + n % 4}", "processedOn": at_ms - 300, "finishedOn": at_ms}
         told = {"failedReason": str(error), "stacktrace": bullmq.encoded([error.trace] * 3)}
         id = save(cause.job, 53 + 7 * n, **ran, **told)

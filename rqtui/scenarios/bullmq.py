@@ -136,7 +136,7 @@ class Shop(ShopStage):
         elif errand.verb == "parcel":
             pipe.zadd(f"{p}waiting-children", {id: at_ms})
         else:
-            error = _thrown(_BY_JOB[name])
+            error = thrown(_BY_JOB[name])
             worker = f"web-{1 + int(4 * self.roll(errand.job))}"
             times = {"timestamp": at_ms - 41_000, "processedOn": at_ms - 300, "finishedOn": at_ms}
             fields |= {"atm": 3, "ats": 3, "pb": worker, **times}
@@ -163,7 +163,7 @@ class Shop(ShopStage):
             actor.work(job, 0.3 + 1.4 * self.roll(job))
             cause = _BY_JOB.get(name)
             if cause and self.fails(job, attempt, cause.share):
-                raise _thrown(cause)
+                raise thrown(cause)
             return {"ok": True}
 
         worker = original.Worker(actor.client, self.queue, actor.name, run, actor.pause, lock_ms=LOCK_MS)
@@ -215,7 +215,7 @@ class Shop(ShopStage):
         return places_of(**lists, **sets)
 
 
-def _thrown(cause: Cause) -> original.JobError:
+def thrown(cause: Cause) -> original.JobError:
     """As Node throws it."""
     return original.JobError(cause.kind, cause.message, cause.line, "async Worker.processJob (worker.js:606:28)")
 

@@ -134,11 +134,11 @@ class Shop(ShopStage):
             return
         cause = _BY_JOB[str(item["class"])]
         if errand.verb == "died":
-            told = original.failed({**item, "retry": 3, "retry_count": 2}, _raised(cause), at_s)
+            told = original.failed({**item, "retry": 3, "retry_count": 2}, raised(cause), at_s)
             original.bury(client, original.encoded(told), at_s)
             return
         process = original.Process(client, self.queue, _KILLED, clock=lambda: at_s, roll=lambda: self.roll(errand.job))
-        process.fail(item, _raised(cause))
+        process.fail(item, raised(cause))
 
     def name(self, number: int) -> str:
         """The machine of a process."""
@@ -162,7 +162,7 @@ class Shop(ShopStage):
                 raise
             cause = _BY_JOB.get(job)
             if cause and self.fails(jid, attempt, cause.share):
-                raise _raised(cause)
+                raise raised(cause)
 
         number = int(actor.name.rpartition("-")[2])
         process = original.Process(
@@ -239,7 +239,7 @@ class Shop(ShopStage):
         )
 
 
-def _raised(cause: Cause) -> original.JobError:
+def raised(cause: Cause) -> original.JobError:
     """As Ruby raises it."""
     return original.JobError(cause.kind, cause.message, cause.line, "/srv/shop/config/boot.rb:14:in `call'")
 

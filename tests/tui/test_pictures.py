@@ -11,8 +11,12 @@ import socket
 
 import pytest
 from pictures import MIDDLE, NARROW, SMALL, WIDE, planted, same_as_kept, sizes_as_kept, stopped
+from redis import Redis
 from screens import text_of
 
+from rqtui.engine.engine import Engine
+from rqtui.model import Focus, Ref
+from screenshots import systems
 from screenshots.seeded import still
 
 __all__ = ["planted", "stopped"]  # fixtures
@@ -79,3 +83,11 @@ def test_the_diagnosis_looks_as_it_did() -> None:
 
     text = re.sub(r"(next try \S+ \S*) ?\d+ s", r"\1 N s", asyncio.run(look()).replace(f":{port}", ":PORT"))
     same_as_kept("diagnosis-80x24", re.sub(r"lost \d+s ago", "lost Ns ago", text))
+
+
+def test_the_pictures_of_other_systems_have_jobs_in_every_queue(client: Redis) -> None:
+    systems.plant(client)
+    refs = [Ref(*name.split(":")) for name in systems.PLANTS]
+    told = Engine(client, systems.stopped()).snapshot(Focus(queues=refs)).queues
+    assert not [queue.error for queue in told if queue.error]
+    assert all(sum(count.count for count in queue.counts) > 5 for queue in told)
