@@ -10,6 +10,7 @@ from __future__ import annotations
 import codecs
 import os
 import select
+from threading import Event
 from typing import Any
 
 from textual._parser import ParseError
@@ -27,7 +28,6 @@ def fits(_app: App[Any]) -> bool:
     """Whether Textual's driver reads the keyboard as it did when this one was written."""
     return (
         takes(LinuxDriver.run_input_thread)
-        and takes(LinuxDriver.disable_input)
         and takes(LinuxDriver.process_message, "message")
         and takes(XTermParser, "debug")
         and takes(XTermParser.feed, "data")
@@ -41,35 +41,47 @@ def install(app: App[Any]) -> None:
         app.driver_class = QuietDriver
 
 
+class Waking(Event):
+    """An event that is also seen by who waits for files: once it is set, something can be read from `woken`.
+
+    In this order: who is woken finds it set, and need not go on waiting.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.woken, self.wakes = os.pipe()
+
+    def set(self) -> None:
+        super().set()
+        os.write(self.wakes, b".")
+
+
 class QuietDriver(LinuxDriver):
     """A terminal on standard input and output."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._woken, self._wakes = os.pipe()
-
-    def disable_input(self) -> None:
-        """Stops reading: at the end, or while another program has the terminal."""
-        os.write(self._wakes, b".")
-        super().disable_input()
+        if hasattr(self, "exit_event"):
+            self.exit_event = Waking()
 
     def run_input_thread(self) -> None:
         """Reads keys until the input is disabled; runs on a thread of its own."""
-        if not all(hasattr(self, name) for name in OF_AN_INSTANCE):
+        if not all(hasattr(self, name) for name in OF_AN_INSTANCE) or not isinstance(self.exit_event, Waking):
             super().run_input_thread()
             return
+        woken = self.exit_event.woken
         parser = XTermParser(self._debug)
         decode = codecs.getincrementaldecoder("utf-8")("replace").decode
-        watched, looks = [self.fileno, self._woken], 0
+        watched, looks = [self.fileno, woken], 0
         while not self.exit_event.is_set():
             ready, _, _ = select.select(watched, (), (), LOOK_S if looks else None)
             looks = LOOKS if ready else looks - 1
-            if self._woken in ready:
-                os.read(self._woken, 64)
+            if woken in ready:
+                os.read(woken, 64)
             if self.fileno in ready:
                 raw = os.read(self.fileno, 4096)
                 if not raw:
-                    watched = [self._woken]
+                    watched = [woken]
                 elif text := decode(raw):
                     self._process(parser.feed(text))
             self._process(parser.tick())

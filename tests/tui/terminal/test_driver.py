@@ -7,6 +7,8 @@ import select
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +20,7 @@ from waiting import wait_until
 from rqtui.config.settings import Settings
 from rqtui.tui.app import Cockpit
 from rqtui.tui.terminal import driver
-from rqtui.tui.terminal.driver import QuietDriver
+from rqtui.tui.terminal.driver import QuietDriver, Waking
 
 pytestmark = pytest.mark.newest_textual
 
@@ -28,8 +30,7 @@ class Keyboard(QuietDriver):
 
     def __init__(self) -> None:
         self.fileno, self.hand = os.pipe()
-        self._woken, self._wakes = os.pipe()
-        self._debug, self.exit_event = False, threading.Event()
+        self._debug, self.exit_event = False, Waking()
         self.keys: list[str] = []
         self.thread = threading.Thread(target=self.run_input_thread, daemon=True)
 
@@ -43,7 +44,6 @@ class Keyboard(QuietDriver):
 
     def closes(self) -> None:
         """As `disable_input` does it."""
-        os.write(self._wakes, b".")
         self.exit_event.set()
         self.thread.join(2)
 
@@ -70,7 +70,7 @@ def keyboard(looks: list[float | None]) -> Iterator[Keyboard]:
     yield made
     made.closes()
     assert not made.thread.is_alive()
-    for number in (made.hand, made.fileno, made._woken, made._wakes):
+    for number in (made.hand, made.fileno, made.exit_event.woken, made.exit_event.wakes):
         os.close(number)
 
 
@@ -110,6 +110,16 @@ def test_a_keyboard_that_came_to_its_end_is_not_read_again(keyboard: Keyboard, l
     count = len(looks)
     time.sleep(0.2)
     assert len(looks) == count
+
+
+def test_the_thread_ends_however_slowly_the_input_is_disabled(
+    keyboard: Keyboard, looks: list[float | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wait_until(lambda: looks == [None], 5, "it waits for a key")
+    monkeypatch.setattr(driver.LinuxDriver, "_disable_mouse_support", lambda _self: time.sleep(0.3))
+    monkeypatch.setattr(keyboard, "_key_thread", SimpleNamespace(join=partial(keyboard.thread.join, 5)), raising=False)
+    keyboard.disable_input()
+    assert not keyboard.thread.is_alive()
 
 
 @pytest.mark.hooks
