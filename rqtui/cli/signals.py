@@ -7,6 +7,7 @@ the client what a lost link is. A SIGHUP that was ignored at the start (`nohup`)
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import threading
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 DONE, INTERRUPTED, TERMINATED = 0, 130, 143
 PATIENCE_S = 1.0  # of whoever sent the signal, for the request under way
 _ASKED = ("SIGINT", "SIGTERM", "SIGHUP")
+URGED_S = (0.05, 0.5)  # after a signal, and again after that
 
 # The commands that run until they are stopped, with their exit code after SIGTERM, while they start as later. That of
 # `dispatch` is a shell's for a program that SIGTERM ended, for scripts that were written for redis_queue_dispatcher.
@@ -106,10 +108,42 @@ def _handled_by(handler: Callable[[int, Any], None], names: Iterable[str]) -> It
     numbers = [number for number in numbers if not _is_ignored(number)]
     before = {number: signal.signal(number, handler) for number in numbers}
     try:
-        yield
+        with _heard_while_waiting():
+            yield
     finally:
         for number, old in before.items():
             signal.signal(number, old)
+
+
+@contextmanager
+def _heard_while_waiting() -> Iterator[None]:
+    """A signal is heard though it comes just before the main thread begins to wait, be it for a line of its input.
+
+    Python's handlers run when a system call is interrupted, and one that had not begun yet is not: it waits for ever.
+    So a thread is told of each signal, and interrupts the main one a little later by SIGURG, which means nothing here.
+    """
+    if not hasattr(signal, "SIGURG"):
+        yield
+        return
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    urged = signal.signal(signal.SIGURG, lambda _number, _frame: None)
+    woken = signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+    threading.Thread(target=_urge, args=(read, threading.get_ident()), name="rqtui-signals", daemon=True).start()
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(woken)
+        signal.signal(signal.SIGURG, urged)
+        os.close(write)
+
+
+def _urge(read: int, thread: int) -> None:
+    while numbers := os.read(read, 64):
+        for pause_s in URGED_S if {*numbers} - {signal.SIGURG} else ():
+            time.sleep(pause_s)
+            signal.pthread_kill(thread, signal.SIGURG)
+    os.close(read)
 
 
 def _is_ignored(number: int) -> bool:

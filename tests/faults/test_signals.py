@@ -11,6 +11,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from soaking import is_alive
 from waiting import wait_until
 from walking import problems
 
+from rqtui.cli.signals import interrupted_by_signals
 from rqtui.client.queue import Queue
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="what a process leaves behind is read from /proc")
@@ -201,6 +203,27 @@ def test_lines_that_were_being_put_are_in_as_far_as_was_said(client: Redis, url:
         assert told, programs.said("put")
         assert int(told[1]) <= client.zcard(f"{MAIL}ready") <= int(told[1]) + 1000
     assert problems(client, "mail") == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
+def test_a_signal_that_interrupts_no_system_call_of_the_main_thread_is_heard(number: int) -> None:
+    """As one does that comes just before a system call; here it comes to another thread."""
+    read, write = os.pipe()
+    ends = threading.Timer(PATIENCE_S, os.write, (write, b"it waited for that"))
+
+    def sends() -> None:
+        signal.pthread_kill(threading.get_ident(), number)
+
+    with interrupted_by_signals() as came, pytest.raises(KeyboardInterrupt):
+        ends.start()
+        threading.Timer(0.2, sends).start()
+        os.read(read, 1)
+    ends.cancel()
+    os.write(write, b".")
+    assert os.read(read, 64) == b"."
+    assert came == ([] if number == signal.SIGINT else [number])
+    os.close(read)
+    os.close(write)
 
 
 # ── jobs ─────────────────────────────────────────────────────────────────────────────────────────────────────
