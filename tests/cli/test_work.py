@@ -304,11 +304,11 @@ def test_an_outcome_that_redis_could_not_be_told_is_told_later(
         wait_until(lambda: direct.counts()["reserved"], 5)
         proxy.refuse()
         ended.touch()
-        wait_until(lambda: [each.outcome for each in ran] == ["unsettled"], what="its outcome could not be told")
+        wait_until(lambda: [each.outcome for each in ran] == ["unsettled"], 120, "its outcome could not be told")
         proxy.listen()
-        wait_until(lambda: direct.counts()["acked"] == 1, 10)
+        wait_until(lambda: direct.counts()["acked"] == 1, 60)
         stop.set()
-        assert running.result(10) == {"unsettled": 1}
+        assert running.result(60) == {"unsettled": 1}
 
 
 @pytest.mark.parametrize(
