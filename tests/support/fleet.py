@@ -206,7 +206,8 @@ class Fleet:
         found = node.client.execute_command("CLUSTER", "INFO")
         text = found.decode() if isinstance(found, bytes) else str(found)
         lines = dict(line.split(":", 1) for line in text.split("\r\n") if ":" in line)
-        return lines["cluster_state"] == "ok" and int(lines["cluster_known_nodes"]) == size
+        knows = int(lines["cluster_known_nodes"]), int(lines["cluster_slots_assigned"])
+        return lines["cluster_state"] == "ok" and knows == (size, SLOTS)
 
     def __enter__(self) -> Self:
         return self
