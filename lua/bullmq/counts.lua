@@ -31,7 +31,7 @@ end
 local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 -- end
--- block: rq_read, tolerant, bullmq_tally
+-- block: read, tolerant, bullmq_tally
 local function read(...)
   local told = redis.pcall(...)
   if type(told) ~= 'table' or not told.err then return told end

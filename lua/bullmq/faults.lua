@@ -42,7 +42,7 @@ local pc, marker, stalled, metrics_completed, metrics_failed = KEYS[14], KEYS[15
 if #ARGV < 3 or #ARGV[3] > 15 or string.find(ARGV[3], '%D') then
   return redis.error_reply('ERR from_id is a whole number; nothing was changed')
 end
--- block: bullmq_opening, rq_read
+-- block: bullmq_opening, read, type_of
 if #ARGV[1] > 15 or string.find(ARGV[1], '%D') then
   return redis.error_reply('ERR now_ms is a whole number; nothing was changed')
 end
@@ -53,6 +53,10 @@ local function read(...)
   local told = redis.pcall(...)
   if type(told) ~= 'table' or not told.err then return told end
   return not string.find(tostring(told.err), 'WRONGTYPE', 1, true) and redis.call(...) or nil
+end
+local function type_of(key) -- a table, or a string where Redis is played
+  local found = redis.call('TYPE', key)
+  return type(found) == 'table' and found.ok or found
 end
 -- end
 local looked, rows, at = 0, {}, {}
@@ -82,10 +86,6 @@ end
 
 local zsets = {{'delayed', delayed}, {'waiting_children', waiting_children}, {'prioritized', prioritized}, {'completed', completed}, {'failed', failed}}
 local lists = {{'wait', wait}, {'paused', paused}, {'active', active}}
-local function type_of(key) -- a table, or a string where Redis is played
-  local found = redis.call('TYPE', key)
-  return type(found) == 'table' and found.ok or found
-end
 local function told_by(command, key, ...) -- nil where it is another program's
   local found = read(command, key, ...)
   if found == nil then met('wrong_type:key', key, '', 1, type_of(key)) end

@@ -10,7 +10,7 @@
 -- returns  listed  (now_ms int)  rows (id bytes, lock str, left_ms int, pb str, name str, processed_on str)
 local active = KEYS[1]
 if #ARGV < 2 then return redis.error_reply('ERR it takes 2 arguments; nothing was changed') end
--- block: bullmq_opening, rq_read
+-- block: bullmq_opening, read
 if #ARGV[1] > 15 or string.find(ARGV[1], '%D') then
   return redis.error_reply('ERR now_ms is a whole number; nothing was changed')
 end

@@ -49,7 +49,7 @@ local p = ARGV[2]
 local id, body_bytes = ARGV[3], tonumber(ARGV[4])
 if not body_bytes then return redis.error_reply('ERR body_bytes is a whole number') end
 local most = body_bytes < 0 and math.huge or math.max(4096, body_bytes)
--- block: bullmq_job, rq_read
+-- block: bullmq_job, read
 local long = 65536
 local function field(key, name, bytes)
   return redis.call('HSTRLEN', key, name) <= bytes and redis.call('HGET', key, name) or ''

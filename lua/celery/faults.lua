@@ -141,10 +141,12 @@ local function met(kind, key, id, number, word, seconds, since_ms, until_ms) -- 
     row_at[kind .. key] = #rows
   end
 end
+-- block: type_of
 local function type_of(key) -- a table, or a string where Redis is played
   local found = redis.call('TYPE', key)
   return type(found) == 'table' and found.ok or found
 end
+-- end
 local function id_of(text)
   return string.match(string.sub(text, -20000), '"id": ?"([^"\\]*)"') or ''
 end

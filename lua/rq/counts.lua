@@ -30,7 +30,7 @@ end
 local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local prefix = ARGV[2]
--- block: rq_instant, rq_read, tolerant, rq_tally
+-- block: rq_instant, read, tolerant, rq_tally
 local function instant(text)
   local y, m, d, h, min, s, rest = string.match(text or '', '^(%d%d%d%d)%-(%d%d)%-(%d%d)[T ](%d%d):(%d%d):(%d%d)(.*)$')
   if not y then return nil end

@@ -34,11 +34,15 @@ end
 local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local prefix, now_s = ARGV[2], now_ms / 1000
--- block: rq_read
+-- block: read, type_of
 local function read(...)
   local told = redis.pcall(...)
   if type(told) ~= 'table' or not told.err then return told end
   return not string.find(tostring(told.err), 'WRONGTYPE', 1, true) and redis.call(...) or nil
+end
+local function type_of(key) -- a table, or a string where Redis is played
+  local found = redis.call('TYPE', key)
+  return type(found) == 'table' and found.ok or found
 end
 -- end
 local looked, rows, at = 0, {}, {}
@@ -63,10 +67,6 @@ local function id_of(member)
   return string.match(member, '^([^:]*):') or member
 end
 
-local function type_of(key) -- a table, or a string where Redis is played
-  local found = redis.call('TYPE', key)
-  return type(found) == 'table' and found.ok or found
-end
 local function number_in(command, key) -- 0 where it is another program's
   local found = read(command, key)
   if not found then met('wrong_type:key', key, '', 1, type_of(key)) end

@@ -46,7 +46,7 @@ local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000
 local prefix, queue, id, body_bytes = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
 if not body_bytes then return redis.error_reply('ERR body_bytes is a whole number') end
 local most = body_bytes < 0 and math.huge or math.max(4096, body_bytes)
--- block: rq_job, rq_read
+-- block: rq_job, read
 local long = 65536
 local function id_of(member) -- of `id:execution`, as RQ reads it
   return string.match(member, '^([^:]*):') or member
