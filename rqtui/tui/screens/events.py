@@ -7,8 +7,8 @@ screen and its loops did there.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Sequence
-from functools import cache
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, partial
 
 from textual.app import ComposeResult
 from textual.content import Content
@@ -179,7 +179,8 @@ class Events(View):
         if not self._told and self.session.layouts:
             here = set(self._refs)
             done = [entry for entry in self.session.happened(HAPPENED) if entry.ref in here]
-            rows = [_step(number, entry, self._refs) for number, entry in enumerate(done)]
+            where = partial(Entry.where, twins=self._twins) if len(self._refs) > 1 else None
+            rows = [_step(number, entry, where) for number, entry in enumerate(done)]
         sign = (self._rows[0].id if self._rows else None, len(self._rows), self.filter_text)
         is_same, self._sign = sign == self._sign, sign
         if not (is_same and self._is_settled and self._rows):  # ten thousand rows that are the same cost 8 ms
@@ -330,10 +331,10 @@ def columns(has_queues: bool) -> tuple[Column, ...]:
     )
 
 
-def _step(number: int, entry: Entry, refs: Collection[Ref]) -> Row:
-    """What a loop or a key of this screen did, as a line of the feed."""
+def _step(number: int, entry: Entry, where: Callable[[Entry], str] | None) -> Row:
+    """What a loop or a key of this screen did, as a line of the feed; `where` names its queue, None: there is one."""
     words = entry.words or f"{formats.count(entry.moved)} moved"
-    queue = [safe(entry.where(queues.twins(refs)))] if len(refs) > 1 else []
+    queue = [safe(where(entry))] if where else []
     at = Piece(formats.clock(entry.at_s * 1000), "muted")
     cells: tuple[Cell, ...] = (at, *queue, f"  {entry.verb}", safe(words), "", "")
     return Row(f"{entry.at_s}-{number}", cells)
