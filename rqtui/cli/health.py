@@ -22,7 +22,7 @@ def health(session: Session, queues: QUEUES = None) -> int:
     Example: rqtui health mail --json
     """
     from rqtui.engine import health as judge
-    from rqtui.engine.urgency import weight
+    from rqtui.engine.urgency import step
     from rqtui.model import Focus
 
     try:
@@ -34,7 +34,7 @@ def health(session: Session, queues: QUEUES = None) -> int:
             output.write_json({"severity": "unknown", "findings": [], "unknown": []})
         raise
     severity = judge.severity([*server, *(finding for queue in counted.queues for finding in queue.findings)])
-    pairs = sorted(zip(refs, counted.queues, strict=True), key=lambda pair: -weight(pair[1]))
+    pairs = sorted(zip(refs, counted.queues, strict=True), key=lambda pair: -step(pair[1]))
     if session.as_json:
         found = [
             findings.document(one, engine.words(ref), ref.layout, counted.taken_ms)

@@ -74,14 +74,14 @@ def _rest(engine: Engine, seconds: float) -> None:
 
 
 def _counted(session: Session, engine: Engine, queues: list[str] | None) -> Snapshot:
-    from rqtui.engine.urgency import weight
+    from rqtui.engine.urgency import step
     from rqtui.model import Focus
 
     refs = session.queues(engine, queues or ())
     found = engine.snapshot(Focus(queues=tuple(refs), is_thorough=True))
     for queue in found.queues if queues else ():
         note_if_unknown(queue)
-    return found if queues else replace(found, queues=tuple(sorted(found.queues, key=lambda queue: -weight(queue))))
+    return found if queues else replace(found, queues=tuple(sorted(found.queues, key=lambda queue: -step(queue))))
 
 
 def _write_snapshot(session: Session, engine: Engine, found: Snapshot, *, is_stream: bool, is_all: bool) -> None:

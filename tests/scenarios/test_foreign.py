@@ -518,14 +518,21 @@ def _held_now(client: Redis) -> int:
     return sum(not json.loads(raw)[0]["headers"]["eta"] for raw in client.hvals("unacked"))
 
 
+def _of_web_9(client: Redis) -> dict[bytes, bytes]:
+    """What the killed worker held, id by tag; its visibility timeout begins anew, since a busy machine is slow."""
+    old = {tag: _task_of(client, tag) for tag, at_s in _taken(client).items() if at_s < time.time() - 30}
+    assert len(old) == 3, "web-9 held them"
+    client.zadd("unacked_index", dict.fromkeys(old, time.time()), xx=True)
+    return old
+
+
 def test_celery_leaves_what_a_killed_worker_held_until_a_sweep_unless_rqtui_gives_it_back(
     client: Redis, url: str
 ) -> None:
     with ForeignRun(FOREIGN["celery"], url) as run:
         client.lrem(LOWEST, 0, TEXT)
         run.set_speed(8)
-        old = {tag: _task_of(client, tag) for tag, at_s in _taken(client).items() if at_s < time.time() - 30}
-        assert len(old) == 3, "web-9 held them"
+        old = _of_web_9(client)
         _move("reap", client, run)
         assert old.keys() <= _taken(client).keys(), "the visibility timeout is not over"
         client.zadd("unacked_index", dict.fromkeys(old, time.time() - 61), xx=True)
@@ -622,10 +629,12 @@ def test_charges_fail_on_celery_until_the_gateway_answers_and_it_tells_of_both(c
 def test_workers_of_celery_obey_what_rqtui_tells_them(client: Redis, url: str) -> None:
     with ForeignRun(FOREIGN["celery"], url) as run:
         engine, ref = Engine(client, [run.stage.layout]), Ref("celery", "shop")
-        wait_until(lambda: _held_now(client) > 8, 10, "workers are there")
+        client.zrem("unacked_index", *(gone := _of_web_9(client)))
+        client.hdel("unacked", *gone)
+        wait_until(lambda: _held_now(client) > 5, 10, "workers are there")
         assert [outcome.word for outcome in engine.act("pause", ref, [])] == ["paused"]
         run.set_speed(8)
-        wait_until(lambda: _held_now(client) == 3, 60, "they have run what they held; web-9 never will")
+        wait_until(lambda: not _held_now(client), 60, "they have run what they held")
         waiting = client.llen("shop")
         [job] = engine.page(ref, "queue", 0, 1).jobs
         assert [outcome.word for outcome in engine.act("cancel", ref, [job])] == ["asked"]
