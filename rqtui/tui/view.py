@@ -38,7 +38,7 @@ WITH_PREVIEW = (120, 34)  # cells and rows of a terminal
 LEAST_PREVIEW, LEAST_ROWS, FRAME, CHROME = 17, 4, 4, 4  # rows; a frame with a header and an empty line
 
 
-class View(Leavable, Screen[None]):
+class View(Screen[None], Leavable):
     """A full screen."""
 
     NAME: ClassVar[str] = ""

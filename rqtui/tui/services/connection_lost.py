@@ -160,7 +160,7 @@ _HOSTS = {"sentinel": "sentinels", "cluster": "nodes"}
 # ── the form ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class EditUrl(Leavable, ModalScreen[str]):
+class EditUrl(ModalScreen[str], Leavable):
     """Asks for a URL; the password of the old one is not shown, and kept where its stars are left."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss('')", "no", show=False, id="url.no")]

@@ -39,7 +39,7 @@ MOST_JOBS = 500  # whose bodies are fetched for one copy
 Choice = tuple[str, str, Callable[[], None]]  # a key, what it copies, and what does it
 
 
-class Choose(Leavable, ModalScreen[str]):
+class Choose(ModalScreen[str], Leavable):
     """A few things to choose from, a key each; returns the key, or nothing."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

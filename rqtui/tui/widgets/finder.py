@@ -54,7 +54,7 @@ class FindLine(Input):
         self.value = ""
 
 
-class Finder(Leavable, ModalScreen[None]):
+class Finder(ModalScreen[None], Leavable):
     """The page; `make` makes the provider for the screen below."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

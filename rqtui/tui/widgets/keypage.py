@@ -42,7 +42,7 @@ class Group:
     lines: tuple[Line, ...]
 
 
-class KeyPage(Leavable, ModalScreen[None]):
+class KeyPage(ModalScreen[None], Leavable):
     """The page of keys."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

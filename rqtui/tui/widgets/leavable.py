@@ -11,7 +11,7 @@ from textual.widget import Widget
 
 
 class Leavable(Widget):
-    """What such a screen has in common with others."""
+    """What such a screen has in common with others; behind its class of Textual, whose style sheet comes first."""
 
     async def on_event(self, event: Event) -> None:
         """Hands an event on; while the screen is being removed, which `display` tells, not those about its widgets."""

@@ -31,7 +31,7 @@ COLUMNS = (
 )
 
 
-class ViewList(Leavable, ModalScreen["str | None"]):
+class ViewList(ModalScreen["str | None"], Leavable):
     """The views by their letters."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
