@@ -84,11 +84,11 @@ class Heads:
         if self._is_off or isinstance(client, Cluster):
             return None
         with self._lock:
-            self._came_s[verb] = time.monotonic()
             known = self._questions.get(verb)
             if known is None or known.refs is not refs:
                 self._questions[verb] = self._question(verb, refs)
                 self._looks.pop(verb, None)
+            self._came_s[verb] = time.monotonic()
             look = self._looks.get(verb)
             if look is None or time.monotonic() >= look.next_s:
                 self._ask(client)

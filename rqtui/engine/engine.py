@@ -24,12 +24,13 @@ from rqtui.connection.connect import translated
 from rqtui.engine import health
 from rqtui.engine.counts import Counting
 from rqtui.engine.discovery import Discovery
-from rqtui.engine.inspection import AFTERWARDS, AT_FIRST, KINDS, SUSPECT_MS, Inspections
+from rqtui.engine.inspection import AFTERWARDS, AT_FIRST, KINDS, Inspections
+from rqtui.engine.judging import Judging
 from rqtui.engine.listening import Listening
-from rqtui.engine.rates import NO_RATE, Mark, Rates
+from rqtui.engine.rates import Rates
 from rqtui.errors import ReadOnly, Refused, RqtuiError, ServerError, WrongType, reason
 from rqtui.layout.layout import CHUNK, Answers, Ask, Layout, apart, heard, page_ask
-from rqtui.model import Cost, Finding, Focus, Job, Outcome, Page, PageWish, Queue, Rate, Ref, Snapshot, Worker, changed
+from rqtui.model import Cost, Finding, Focus, Job, Outcome, Page, PageWish, Queue, Ref, Snapshot, Worker
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Call
 from rqtui.text.sanitise import safe
@@ -117,6 +118,7 @@ class Engine(Discovery):
         self._rates = Rates()
         self._inspections = Inspections(self.layouts)
         self._limits, self._limits_of = tuple(limits), dict[Ref, Thresholds]()
+        self._judging = Judging(self.layouts, self._rates, self._inspections, self.limits)
         self._counting = Counting(self.layouts)
         self.on_counted: Callable[[Mapping[Ref, Queue]], None] = lambda _queues: None  # told of each picture's counts
         self._listening: Listening | None = None
@@ -152,13 +154,13 @@ class Engine(Discovery):
         counted = dict(zip(refs, queues, strict=True))
         self.on_counted(counted)
         rates = {ref: self._rates.since_last(ref, queue, began) for ref, queue in counted.items() if not queue.error}
-        judged = self._judged(counted, rates, marks)
+        judged = self._judging.judged(counted, rates, marks)
         if focus.is_thorough:
             for kinds in (AT_FIRST, AFTERWARDS):
                 looks = self._inspections.asks(refs, began, kinds, is_all=True)
                 told = self.ask_all([replace(ask, may_fail=True) for ask in looks.values()]) if looks else []
                 found = dict(zip(looks, told, strict=True))
-                judged = self._judged(counted, rates, self._inspections.take(found, began))
+                judged = self._judging.judged(counted, rates, self._inspections.take(found, began))
                 sent, trips = sent + _commands(looks.values()), trips + bool(looks)
         cost = Cost(sent, trips, (time.monotonic() - began) * 1000)
         taken_ms = self.taken_ms(queues)
@@ -189,27 +191,10 @@ class Engine(Discovery):
         if self._listening is not None:
             self._listening.close()
 
-    def _judged(
-        self, counted: Mapping[Ref, Queue], rates: dict[Ref, Rate], marks: Sequence[tuple[Ref, Mark]]
-    ) -> dict[Ref, Queue]:
-        """The queues with their findings, by all that is known; the marks go into their rates."""
-        for ref, mark in marks:
-            if ref in rates:
-                rates[ref] = rates[ref]._replace(lately=self._rates.remember(ref, mark))
-        made: dict[Ref, Queue] = {}
-        for ref, queue in counted.items():
-            rate = rates.get(ref, NO_RATE)
-            if (queue.oldest_ready_ms or 0) >= SUSPECT_MS and ref in rates:
-                rates[ref] = rate = rate._replace(usual_ms=self._rates.usual_ms(ref))
-            whole = self._with_faults(ref, queue)
-            judged = health.judged(
-                whole, rate, self.limits(ref), self._inspections.known(ref), self.layouts[ref.layout].remedies
-            )
-            made[ref] = self._inspections.counted(ref, judged)
-        return made
-
     def limits(self, ref: Ref) -> Thresholds:
         """From when on a number about that queue is a finding."""
+        if not self._limits:
+            return thresholds.DEFAULTS
         found = self._limits_of.get(ref)
         if found is None:
             found = self._limits_of[ref] = thresholds.of(self._limits, _names(ref))
@@ -241,14 +226,6 @@ class Engine(Discovery):
         with translated():
             seconds, micros = self.client.time()
         return int(seconds) * 1000 + int(micros) // 1000
-
-    def _with_faults(self, ref: Ref, queue: Queue) -> Queue:
-        found = self._inspections.faults(ref)
-        if not found:
-            return queue
-        named = {finding.keys for finding in queue.findings if finding.kind == "wrong-type"}
-        fresh = [one for one in found if one.kind != "wrong-type" or one.keys not in named]
-        return changed(queue, findings=(*queue.findings, *fresh)) if fresh else queue
 
     def page(self, ref: Ref, place: str, offset: int = 0, limit: int = 50, body_bytes: int = 0) -> Page:
         """One page of a place."""

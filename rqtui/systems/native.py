@@ -315,7 +315,7 @@ def _counted(queue: str, now_ms: int, last: _Counted) -> Queue:
         now_ms,
         paused >= 0,
         live,
-        max(0, now_ms - since) if since >= 0 else None,
+        None if since < 0 else now_ms - since if since < now_ms else 0,
         due - now_ms if due >= 0 else None,
         deadline - now_ms if deadline >= 0 else None,
         overdue,

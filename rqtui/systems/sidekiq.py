@@ -40,7 +40,6 @@ from rqtui.model import (
     Schedule,
     State,
     Worker,
-    changed,
 )
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Answer, Call
@@ -229,14 +228,14 @@ class Sidekiq(Entrywise):
             answer = Answer("counted", values=told)
         made = super()._queue(queue, answer)
         if lost := self._lost_findings(queue):
-            made = changed(made, findings=(*made.findings, *lost))
+            made = made._replace(findings=(*made.findings, *lost))
         ended = _whole(str(values.get("processed", "")))
         if ended is None or not all(count.exact for count in made.counts):
             return made
         failed = min(ended, _whole(str(values["failed"])) or 0)
         done = ended - failed
         told = {"in": done + sum(made.by_place().values()), "out": done, "failed": failed}
-        return changed(made, counters={**made.counters, **told})
+        return made._replace(counters={**made.counters, **told})
 
     def _lost_findings(self, queue: str) -> tuple[Finding, ...]:
         """The jobs that are remembered here alone."""

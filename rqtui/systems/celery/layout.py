@@ -25,7 +25,7 @@ from rqtui.layout.foreign import Entrywise, rows_by_name
 from rqtui.layout.layout import Answers, Ask, answered, typed
 from rqtui.layout.option_values import NAME, NAME_OR_NOTHING, matching, whole
 from rqtui.layout.recent import Recent
-from rqtui.model import Attempt, Fact, Figures, Finding, Job, Outcome, Page, Place, Queue, State, Worker, changed
+from rqtui.model import Attempt, Fact, Figures, Finding, Job, Outcome, Page, Place, Queue, State, Worker
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Answer, Call
 from rqtui.systems.celery import messages
@@ -608,8 +608,7 @@ class Celery(Entrywise):
         if paused_ms is not None and self.overheard.youngest_ms() > paused_ms:
             paused_ms = None  # who was started since takes from it
         found = self._heard_findings(made) if self.hearing.since_ms is not None and not self.hearing.problem else ()
-        return changed(
-            made,
+        return made._replace(
             workers=alive if is_long or alive else None,
             findings=(*made.findings, *found),
             paused=paused_ms is not None,
