@@ -23,7 +23,7 @@ from rqtui.errors import Denied, Unreachable, UsageError, reason
 from rqtui.layout.layout import Layout, typed
 from rqtui.model import Finding, Ref
 from rqtui.systems import by_sight
-from rqtui.text.names import BASE64, from_base64, to_text
+from rqtui.text.names import BASE64, from_base64, to_bytes, to_text
 from rqtui.text.sanitise import has_symbols, safe, unshown
 
 log = logging.getLogger("rqtui.engine.discovery")
@@ -76,7 +76,10 @@ class Discovery:
         fully, self._walks_all = fully or self._walks_all, False
         found: set[Ref] = set()
         self.problems = {**self._left_out}
+        absent = self._absent()
         for layout in self.layouts.values():
+            if layout.name in absent:
+                continue
             steps = layout.discover(self.client)
             while True:
                 names = self._unless_denied(layout, next, steps, None)
@@ -95,6 +98,19 @@ class Discovery:
             yield from self._walk_on(None if fully else most, found)
         keep = {ref for ref in self.refs if self.is_counted(ref)}
         self._replace(found | self._spotted | self._spotted_since | keep)
+
+    def _absent(self) -> set[str]:
+        """The systems that nobody asked for, and whose keys are not there: one trip for all of them."""
+        shown = {name: layout.shown_by() for name, layout in self.layouts.items() if not layout.is_asked}
+        if is_cluster(self.client) or not any(shown.values()):
+            return set()  # of a Cluster a node may be away
+        pipe = self.client.pipeline(transaction=False)
+        for key in (key for keys in shown.values() for key in keys):
+            pipe.exists(to_bytes(key))
+        with translated():
+            there = iter(pipe.execute(raise_on_error=False))
+        found = {name: [next(there) != 0 for _key in keys] for name, keys in shown.items()}  # an error tells nothing
+        return {name for name, each in found.items() if each and not any(each)}
 
     def unwalked(self) -> str:
         """That not all keys were looked at yet, in a sentence; empty where they were."""

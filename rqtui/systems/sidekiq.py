@@ -147,6 +147,10 @@ class Sidekiq(Entrywise):
             answer = scripts.run(client, self._call_of_all(name))
             yield [row["queue"] for row in rows_by_name(answer) if row.get("workers", 0) == 0 or row["work"]]
 
+    def shown_by(self) -> Sequence[str]:
+        """The names of its queues, and what it keeps besides."""
+        return (self.names_key, *(self.prefix + name for name in _OWN))
+
     def _is_here(self, client: Any) -> bool:
         """Whether `queues` is a set beside another key of Sidekiq's: the name alone could be anybody's."""
         pipe = client.pipeline(transaction=False)

@@ -218,11 +218,15 @@ class Celery(Entrywise):
         self._queues.update(held)
         yield held
 
+    def shown_by(self) -> Sequence[str]:
+        """What workers hold, and its own queue's binding."""
+        keys = self._shared_keys()
+        return keys["unacked"], keys["unacked_index"], f"{self.prefix}_kombu.binding.celery"
+
     def _is_here(self, client: Any) -> bool:
         """Whether the keys of all queues are of Kombu's types, or its own queue is bound."""
-        keys = self._shared_keys()
         pipe = client.pipeline(transaction=False)
-        for key in (keys["unacked"], keys["unacked_index"], f"{self.prefix}_kombu.binding.celery"):
+        for key in self.shown_by():
             pipe.type(to_bytes(key))
         found = [to_text(kind) for kind in pipe.execute(raise_on_error=False) if not isinstance(kind, Exception)]
         return found[:2] == ["hash", "zset"] or found[2:] == ["set"]
@@ -242,6 +246,7 @@ class Celery(Entrywise):
 
     def spotted(self, client: Any, found: Sequence[bytes]) -> list[str]:
         """The queues that are bound, of any exchange."""
+        self._database = _database_of(client)
         if not self.is_asked:
             self._take_prefix({to_text(key).partition("_kombu.binding.")[0] for key in found})
         start = to_bytes(f"{self.prefix}_kombu.binding.")
