@@ -63,14 +63,15 @@ class _Question:
 
 @dataclass(slots=True, eq=False)
 class _Round:
-    """What is asked for some questions; a key of a queue stands in it once, `of` has its verbs and the queue.
+    """What is asked for some questions; a key of a queue stands in it once, for these `verbs`.
 
     `groups` are commands that ask how many of `GROUP` keys are there. `held` are by number the keys in which something
     stood at the last look, with the command that asks for the first of it.
     """
 
     questions: Mapping[str, _Question]
-    of: Sequence[tuple[tuple[str, ...], Ref]]
+    verbs: Sequence[tuple[str, ...]]
+    refs: Sequence[Ref]
     groups: Sequence[bytes]
     held: dict[int, bytes] = field(default_factory=dict)
 
@@ -82,7 +83,7 @@ class Heads:
         self._layouts = layouts
         self._lock = threading.Lock()
         self._questions: dict[str, _Question] = {}
-        self._round = _Round({}, (), ())
+        self._round = _Round({}, (), (), ())
         self._came_s: dict[str, float] = {}  # by verb: one whose loop was stopped is not asked for
         self._looks: dict[str, Look] = {}
         self._heard_s = -math.inf  # when a picture was a look
@@ -134,7 +135,7 @@ class Heads:
         asked = {verb: self._questions[verb] for verb, at_s in self._came_s.items() if began_s - at_s < 3 * LOOK_S}
         if asked != self._round.questions:
             self._round = self._made(asked)
-        within_ms = int(1000 * max(WITHIN_S, 2 * REST_S * len(self._round.of)))
+        within_ms = int(1000 * max(WITHIN_S, 2 * REST_S * len(self._round.refs)))
         try:
             firsts, now_ms = _firsts(client, self._round)
         except (Unreachable, Unknown):
@@ -146,12 +147,12 @@ class Heads:
         now_s = time.monotonic()
         usual_s, self._took_s = min(self._took_s, now_s - began_s), now_s - began_s
         look_s = LOOK_S + (GRACE_S if began_s - self._heard_s < 3 * LOOK_S else 0.0)
-        next_s = began_s + max(look_s, RESTS * usual_s, REST_S * len(self._round.of))
+        next_s = began_s + max(look_s, RESTS * usual_s, REST_S * len(self._round.refs))
         due_s: dict[str, dict[Ref, float]] = {verb: {} for verb in asked}
         for number, score in firsts.items():
             in_ms = max(-LATEST_MS, score - now_ms)
-            verbs, ref = self._round.of[number]
-            for verb in verbs if in_ms <= within_ms else ():
+            ref = self._round.refs[number]
+            for verb in self._round.verbs[number] if in_ms <= within_ms else ():
                 due_s[verb][ref] = min(due_s[verb].get(ref, math.inf), now_s + math.ceil(in_ms) / 1000)
         self._looks.update({verb: Look(due_s[verb], question.told, next_s) for verb, question in asked.items()})
 
@@ -163,10 +164,10 @@ class Heads:
                 for key in keys(self._layouts[ref.layout], verb, ref.queue):
                     verbs[key, ref] = (*verbs.get((key, ref), ()), verb)
         known: dict[tuple[str, ...], tuple[str, ...]] = {}  # the same object for many keys
-        of = [(known.setdefault(each, each), ref) for (_key, ref), each in verbs.items()]
+        served = [known.setdefault(each, each) for each in verbs.values()]
         names = [to_bytes(key) for key, _ref in verbs]
         groups = [packed((b"EXISTS", *names[at : at + GROUP])) for at in range(0, len(names), GROUP)]
-        return _Round(questions, of, groups)
+        return _Round(questions, served, [ref for _key, ref in verbs], groups)
 
 
 def _firsts(client: Any, asked: _Round) -> tuple[dict[int, float], int]:

@@ -1,8 +1,8 @@
 """Engine: one connection and some layouts; snapshots, acts and findings, for the screen and the command line alike.
 
 It names no layout and knows no thread: `engine/ticker.py` runs it on a thread of its own for the screen, the command
-line calls it directly. A snapshot is one pipeline, whatever the number of queues or jobs, and a second one for queues
-that are told not to be at rest any more, or that fail with others. What takes long (discovery,
+line calls it directly. A snapshot is one pipeline, whatever the number of jobs and for up to two thousand queues, and a
+second one for queues that are told not to be at rest any more, or that fail with others. What takes long (discovery,
 filter scans, acts on many jobs) is a generator that makes one round trip per step, so that whoever runs it can look up
 in between.
 """
@@ -39,6 +39,7 @@ log = logging.getLogger("rqtui.engine")
 
 T = TypeVar("T")
 EVERYTHING = Focus()
+PART = 2000  # queues counted per trip: what is asked and answered takes 3 kB of memory for each
 FALLS_UNDER = {"purge": "delete"}  # who may not delete a job may not delete a place of them
 
 
@@ -130,13 +131,14 @@ class Engine(Discovery):
         return ref in self._rates
 
     def snapshot(self, focus: Focus = EVERYTHING) -> Snapshot:
-        """Counts of the focused queues, pages and job in a round trip, or two; raises ServerError without an answer."""
+        """Counts of the focused queues, pages and job in a round trip, or two, and one more for each other `PART` of
+        queues; raises ServerError without an answer."""
         refs = self.refs if focus.queues is None else [*focus.queues]
         if self._listening is not None:
             self._listening.look(self.layouts[name] for name in dict.fromkeys(ref.layout for ref in refs))
             self._listening.hand_on()
         groups: dict[object, Sequence[Ask[Any]]] = {
-            "queues": self._counting.asks(self.client, refs),
+            "queues": self._counting.asks(self.client, refs[:PART]),
             "pages": [self._page_ask(wish) for wish in focus.pages],
             "job": self._job_asks(focus),
             **{("asks", name): [_or_its_error(ask) for ask in asks] for name, asks in focus.asks.items()},
@@ -151,6 +153,12 @@ class Engine(Discovery):
         is_answered = any(asks for name, asks in groups.items() if name != "queues")
         queues, besides = self._counting.read(answers["queues"], self.ask_all, is_answered=is_answered)
         sent, trips = sent + sum(map(_commands, besides)), trips + len(besides)
+        for at in range(PART, len(refs), PART):
+            asks = self._counting.asks(self.client, refs[at : at + PART])
+            sent, trips = sent + _commands(asks), trips + 1
+            more, besides = self._counting.read(self.ask_all(asks), self.ask_all, is_answered=True)
+            sent, trips = sent + sum(map(_commands, besides)), trips + len(besides)
+            queues += more
         counted = dict(zip(refs, queues, strict=True))
         self.on_counted(counted)
         rates = {ref: self._rates.since_last(ref, queue, began) for ref, queue in counted.items() if not queue.error}
@@ -158,15 +166,15 @@ class Engine(Discovery):
         if focus.is_thorough:
             for kinds in (AT_FIRST, AFTERWARDS):
                 looks = self._inspections.asks(refs, began, kinds, is_all=True)
-                told = self.ask_all([replace(ask, may_fail=True) for ask in looks.values()]) if looks else []
-                found = dict(zip(looks, told, strict=True))
+                heard_of = self.ask_all([replace(ask, may_fail=True) for ask in looks.values()]) if looks else []
+                found = dict(zip(looks, heard_of, strict=True))
                 judged = self._judging.judged(counted, rates, self._inspections.take(found, began))
                 sent, trips = sent + _commands(looks.values()), trips + bool(looks)
         cost = Cost(sent, trips, (time.monotonic() - began) * 1000)
         taken_ms = self.taken_ms(queues)
         (job,) = answers["job"] or (None,)
-        more = {name: tuple(answers["asks", name]) for name in focus.asks}
-        return Snapshot(taken_ms, tuple(judged[ref] for ref in refs), tuple(answers["pages"]), job, rates, cost, more)
+        told = {name: tuple(answers["asks", name]) for name in focus.asks}
+        return Snapshot(taken_ms, tuple(judged[ref] for ref in refs), tuple(answers["pages"]), job, rates, cost, told)
 
     def listen(self) -> None:
         """From now on systems that publish what they keep nowhere are listened to, once a queue of one is looked at.

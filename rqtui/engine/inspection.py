@@ -124,6 +124,10 @@ class Inspections:
         learned, self._learned = self._learned, set()
         return learned
 
+    def last(self, ref: Ref) -> Queue:
+        """The queue as it was judged last."""
+        return self._counted[ref]
+
     def still(self, ref: Ref, queue: Queue) -> Queue:
         """Takes note of a queue that needs the same looks as before, and whose findings are those of before."""
         self._counted[ref] = queue

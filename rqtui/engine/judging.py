@@ -19,9 +19,8 @@ from rqtui.model import Lately, Queue, Rate, Ref
 
 
 class _Judged(NamedTuple):
-    """A queue with its findings, by this rate, and the age of its oldest ready job until which it stays so."""
+    """By which rate a queue was judged, and the age of its oldest ready job until which that holds."""
 
-    queue: Queue
     rate: Rate
     until_ms: float
 
@@ -54,8 +53,8 @@ class Judging:
             if (queue.oldest_ready_ms or 0) >= SUSPECT_MS and (usual_ms := self._rates.usual_ms(ref)) is not None:
                 rates[ref] = rate = rate._replace(usual_ms=usual_ms)
             before = self._before.get(ref)
-            if before is not None and _is_as_before(before, queue, rate):
-                made[ref] = self._inspections.still(ref, _with_findings(queue, before.queue))
+            if before is not None and _is_as_before(before, was := self._inspections.last(ref), queue, rate):
+                made[ref] = self._inspections.still(ref, _with_findings(queue, was))
             else:
                 made[ref] = self._made(ref, queue, rate)
         return made
@@ -66,7 +65,7 @@ class Judging:
         judged = health.judged(whole, rate, limits, known, self._layouts[ref.layout].remedies)
         made = self._inspections.counted(ref, judged)
         if _is_at_rest(queue, rate):
-            self._before[ref] = _Judged(made, rate, health.until_ms(made, rate, limits, known))
+            self._before[ref] = _Judged(rate, health.until_ms(made, rate, limits, known))
         else:
             self._before.pop(ref, None)
         return made
@@ -90,9 +89,9 @@ def _is_at_rest(queue: Queue, rate: Rate) -> bool:
     return not is_late and not rate.out_s and rate.lately[1:] == _NOTHING
 
 
-def _is_as_before(before: _Judged, queue: Queue, rate: Rate) -> bool:
+def _is_as_before(before: _Judged, was: Queue, queue: Queue, rate: Rate) -> bool:
     """Whether it was at rest, is at rest, and its oldest ready job is the same, and no older than it may be."""
-    was, age_ms, was_ms = before.queue, queue.oldest_ready_ms, before.queue.oldest_ready_ms
+    age_ms, was_ms = queue.oldest_ready_ms, was.oldest_ready_ms
     if age_ms is None or was_ms is None:
         is_same_head = age_ms is was_ms
     else:
