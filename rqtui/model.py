@@ -475,6 +475,12 @@ class Snapshot:
     cost: Cost = Cost()
     answers: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     spent: Cost | None = None
+    refs: tuple[Ref, ...] = ()  # of the queues, in their order; empty: nobody told
+
+    def by_ref(self) -> dict[Ref, Queue]:
+        """The queues by what they are called."""
+        refs = self.refs or [Ref(queue.layout, queue.name) for queue in self.queues]
+        return dict(zip(refs, self.queues, strict=True))
 
     def queue(self, ref: Ref) -> Queue | None:
         """The queue that `ref` means, None where it was not counted."""

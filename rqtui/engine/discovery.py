@@ -53,6 +53,7 @@ class Discovery:
         self.layouts = {layout.name: layout for layout in layouts if _can_run(client, layout)}
         self.others = others
         self.refs: list[Ref] = []
+        self._same: dict[Ref, Ref] = {}  # those objects: of ten thousand queues each has one
         self.unspoken: tuple[by_sight.Unspoken, ...] = ()  # replaced, never changed: the screen reads it
         self._left_out = {sentence: _unusable(sentence) for sentence in left_out}
         self.problems: dict[str, Finding] = {**self._left_out}  # by layout (or sentence): why it is not looked for
@@ -85,7 +86,7 @@ class Discovery:
                 names = self._unless_denied(layout, next, steps, None)
                 if names is None:
                     break
-                chunk = [Ref(layout.name, name) for name in names]
+                chunk = [self._one(Ref(layout.name, name)) for name in names]
                 found.update(chunk)
                 self._remember(chunk)
                 yield chunk
@@ -135,7 +136,12 @@ class Discovery:
     def _replace(self, refs: set[Ref]) -> None:
         """Knows these queues. The list is the same object while they are the same: others keep what they made of it."""
         if len(refs) != len(self.refs) or not refs.issuperset(self.refs):
-            self.refs = sorted(refs, key=_by_queue)
+            self.refs = sorted(map(self._one, refs), key=_by_queue)
+            self._same = {ref: ref for ref in self.refs}
+
+    def _one(self, ref: Ref) -> Ref:
+        """The same queue, as it is known."""
+        return self._same.get(ref, ref)
 
     def _recall(self) -> Iterator[list[Ref]]:
         """What earlier commands found by walking, where it still stands; their walk goes on where it stopped."""
@@ -202,7 +208,8 @@ class Discovery:
         kept: dict[str, Sequence[bytes]] = {}
         for name, found in keys.items():
             layout = self.layouts[name]
-            refs = [Ref(name, queue) for queue in self._unless_denied(layout, layout.spotted, self.client, found) or ()]
+            names = self._unless_denied(layout, layout.spotted, self.client, found) or ()
+            refs = [self._one(Ref(name, queue)) for queue in names]
             spotted += refs
             if refs and (layout.learns_by_walk or any(ref not in known for ref in refs)):
                 kept[name] = found

@@ -158,16 +158,26 @@ class Heads:
 
     def _made(self, questions: Mapping[str, _Question]) -> _Round:
         """A place from which two verbs take, or which both forget, is looked at once."""
-        verbs: dict[tuple[str, Ref], tuple[str, ...]] = {}
-        for verb, question in questions.items():
-            for ref in question.told:
-                for key in keys(self._layouts[ref.layout], verb, ref.queue):
-                    verbs[key, ref] = (*verbs.get((key, ref), ()), verb)
+        verbs: list[tuple[str, ...]] = []
+        refs: list[Ref] = []
+        names: list[bytes] = []
+        groups: list[bytes] = []
         known: dict[tuple[str, ...], tuple[str, ...]] = {}  # the same object for many keys
-        served = [known.setdefault(each, each) for each in verbs.values()]
-        names = [to_bytes(key) for key, _ref in verbs]
-        groups = [packed((b"EXISTS", *names[at : at + GROUP])) for at in range(0, len(names), GROUP)]
-        return _Round(questions, served, [ref for _key, ref in verbs], groups)
+        for ref in dict.fromkeys(ref for question in questions.values() for ref in question.told):
+            wanted: dict[str, tuple[str, ...]] = {}
+            for verb in (verb for verb, question in questions.items() if ref in question.told):
+                for key in keys(self._layouts[ref.layout], verb, ref.queue):
+                    wanted[key] = (*wanted.get(key, ()), verb)
+            for key, each in wanted.items():
+                verbs.append(known.setdefault(each, each))
+                refs.append(ref)
+                names.append(to_bytes(key))
+            while len(names) >= GROUP:
+                groups.append(packed((b"EXISTS", *names[:GROUP])))
+                del names[:GROUP]
+        if names:
+            groups.append(packed((b"EXISTS", *names)))
+        return _Round(questions, verbs, refs, groups)
 
 
 def _firsts(client: Any, asked: _Round) -> tuple[dict[int, float], int]:

@@ -1,7 +1,7 @@
 """Engine: one connection and some layouts; snapshots, acts and findings, for the screen and the command line alike.
 
 It names no layout and knows no thread: `engine/ticker.py` runs it on a thread of its own for the screen, the command
-line calls it directly. A snapshot is one pipeline, whatever the number of jobs and for up to two thousand queues, and a
+line calls it directly. A snapshot is one pipeline, whatever the number of jobs and for up to a thousand queues, and a
 second one for queues that are told not to be at rest any more, or that fail with others. What takes long (discovery,
 filter scans, acts on many jobs) is a generator that makes one round trip per step, so that whoever runs it can look up
 in between.
@@ -39,7 +39,7 @@ log = logging.getLogger("rqtui.engine")
 
 T = TypeVar("T")
 EVERYTHING = Focus()
-PART = 2000  # queues counted per trip: what is asked and answered takes 3 kB of memory for each
+PART = 1000  # queues counted per trip: what is asked and answered takes 3 kB of memory for each
 FALLS_UNDER = {"purge": "delete"}  # who may not delete a job may not delete a place of them
 
 
@@ -174,7 +174,8 @@ class Engine(Discovery):
         taken_ms = self.taken_ms(queues)
         (job,) = answers["job"] or (None,)
         told = {name: tuple(answers["asks", name]) for name in focus.asks}
-        return Snapshot(taken_ms, tuple(judged[ref] for ref in refs), tuple(answers["pages"]), job, rates, cost, told)
+        shown = tuple(judged[ref] for ref in refs)
+        return Snapshot(taken_ms, shown, tuple(answers["pages"]), job, rates, cost, told, refs=tuple(refs))
 
     def listen(self) -> None:
         """From now on systems that publish what they keep nowhere are listened to, once a queue of one is looked at.

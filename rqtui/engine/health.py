@@ -11,6 +11,7 @@ import contextlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -109,7 +110,13 @@ def _verdict(found: Sequence[Finding]) -> Verdict:
     worst, more = found[0], len(found) - 1
     behind = f" · {more} more" if more else f", {worst.detail}" if worst.detail else ""
     helps = f": {worst.remedy}" if worst.remedy else f" · {worst.key}" if worst.key else ""
-    return Verdict(worst.severity, f"{worst.text}{behind}{helps}", worst.kind, worst.until_ms)
+    return _same(Verdict(worst.severity, f"{worst.text}{behind}{helps}", worst.kind, worst.until_ms))
+
+
+@lru_cache(1_000)
+def _same(verdict: Verdict) -> Verdict:
+    """The same object for the same words: of ten thousand queues many are ill alike."""
+    return verdict
 
 
 def severity(findings: Sequence[Finding]) -> str:

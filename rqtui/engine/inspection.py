@@ -77,7 +77,7 @@ class Inspections:
         self._looks: dict[Ref, _Looks] = {}
         self._counted: dict[Ref, Queue] = {}
         self._wanting: dict[str, set[Ref]] = {name: set() for name in KINDS}
-        self._began: dict[Ref, dict[str, int | None]] = {}  # since when, by the kind of finding
+        self._began: dict[Ref, tuple[tuple[str, int | None], ...]] = {}  # (kind of finding, since when)
         self._first: set[Ref] = set()  # queues in which something was looked at for the first time just now
         self._learned: set[Ref] = set()  # queues in which anything was looked at just now
 
@@ -148,9 +148,9 @@ class Inspections:
 
     def _dated(self, ref: Ref, queue: Queue, *, is_news: bool) -> Queue:
         """With since when, for findings that do not say it; those that are found at a first look may be old."""
-        before = self._began.get(ref, {})
+        before = dict(self._began.get(ref, ()))
         began = {one.kind: before.get(one.kind, None if is_news else queue.counted_ms) for one in queue.findings}
-        self._began[ref] = began
+        self._began[ref] = tuple(began.items())
         if all(one.since_ms is not None or began[one.kind] is None for one in queue.findings):
             return queue
         dated = (replace(one, since_ms=began[one.kind]) if one.since_ms is None else one for one in queue.findings)
