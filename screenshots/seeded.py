@@ -137,6 +137,7 @@ async def settle(app: StillCockpit, pilot: Pilot[None], looks: int = 5) -> None:
             app.session.snapshot is not None
             and app.navigation.view is not None
             and app.is_pictured_for(app.navigation.view)
+            and not app.session._waiting
         )
         if not is_asked and app.session.snapshot is not None:
             app.look_again()  # rather than at the next tick
