@@ -215,7 +215,7 @@ def _lately_ask(layout: Layout, queue: Queue) -> Ask[Mark | None]:
         then = next((found.minutes[at] for at in sorted(found.minutes) if at >= begin_ms), found.counters)
         came, done, failed = (history.flow(then, name) for name in ("in", "out", "failed"))
         is_known = not queue.count_in(State.SCHEDULED)  # else nobody knows how many of those that came are ready
-        ready = queue.count_in(State.READY) if is_known else None
+        ready = None if is_known else queue.count_in(State.READY)
         return Mark(begin_ms, Sums(came, done, failed, then.get("dead", 0), ready))
 
     return _or_none(Ask(ask.calls, read))
