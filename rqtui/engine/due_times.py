@@ -31,7 +31,7 @@ from rqtui.text.names import to_bytes
 LOOK_S = 1.0  # the heads are looked at this often, in case something due sooner arrived
 GRACE_S = 0.25  # that a look waits longer where pictures are taken: the next of them may tell all that it would
 RESTS = 20  # times as long as a look took (of the last two the quicker), until the next: a thousand queues are 76 kB
-REST_S = 2e-4  # per key, some five hundred times what it costs Redis: ten thousand queues are looked at each six seconds
+REST_S = 2e-4  # per key, 500 times what it costs Redis: ten thousand queues are looked at each six seconds
 WITHIN_S = 10.0  # how far ahead a look tells, at least; more than it is to the next
 GROUP = 20  # keys of which one command tells how many are there: a thousand instructions of the server per key
 LATEST_MS = 86_400_000  # whatever is later than that is as late
