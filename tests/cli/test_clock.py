@@ -47,8 +47,8 @@ def planted(client: Redis) -> Redis:
 
 
 def shape(out: str) -> str:
-    """What was printed, whatever the numbers are."""
-    return re.sub(r"[0-9]+", "0", out)
+    """What was printed, whatever the numbers are, and whichever minute of a plot is the last."""
+    return re.sub(r"[0-9]+", "0", re.sub("[·▁▂▃▄▅▆▇█]{20,}", "a plot", out))
 
 
 @pytest.mark.parametrize("off", [DAYS, -DAYS])
