@@ -23,7 +23,7 @@ from rqtui.errors import Denied, Unreachable, UsageError, reason
 from rqtui.layout.layout import Layout, typed
 from rqtui.model import Finding, Ref
 from rqtui.systems import by_sight
-from rqtui.text.names import BASE64, from_base64, to_text
+from rqtui.text.names import BASE64, from_base64, to_bytes, to_text
 from rqtui.text.sanitise import has_symbols, safe, unshown
 
 log = logging.getLogger("rqtui.engine.discovery")
@@ -53,6 +53,7 @@ class Discovery:
         self.layouts = {layout.name: layout for layout in layouts if _can_run(client, layout)}
         self.others = others
         self.refs: list[Ref] = []
+        self._same: dict[Ref, Ref] = {}  # those objects: of ten thousand queues each has one
         self.unspoken: tuple[by_sight.Unspoken, ...] = ()  # replaced, never changed: the screen reads it
         self._left_out = {sentence: _unusable(sentence) for sentence in left_out}
         self.problems: dict[str, Finding] = {**self._left_out}  # by layout (or sentence): why it is not looked for
@@ -76,13 +77,16 @@ class Discovery:
         fully, self._walks_all = fully or self._walks_all, False
         found: set[Ref] = set()
         self.problems = {**self._left_out}
+        absent = self._absent()
         for layout in self.layouts.values():
+            if layout.name in absent:
+                continue
             steps = layout.discover(self.client)
             while True:
                 names = self._unless_denied(layout, next, steps, None)
                 if names is None:
                     break
-                chunk = [Ref(layout.name, name) for name in names]
+                chunk = [self._one(Ref(layout.name, name)) for name in names]
                 found.update(chunk)
                 self._remember(chunk)
                 yield chunk
@@ -95,6 +99,19 @@ class Discovery:
             yield from self._walk_on(None if fully else most, found)
         keep = {ref for ref in self.refs if self.is_counted(ref)}
         self._replace(found | self._spotted | self._spotted_since | keep)
+
+    def _absent(self) -> set[str]:
+        """The systems that nobody asked for, and whose keys are not there: one trip for all of them."""
+        shown = {name: layout.shown_by() for name, layout in self.layouts.items() if not layout.is_asked}
+        if is_cluster(self.client) or not any(shown.values()):
+            return set()  # of a Cluster a node may be away
+        pipe = self.client.pipeline(transaction=False)
+        for key in (key for keys in shown.values() for key in keys):
+            pipe.exists(to_bytes(key))
+        with translated():
+            there = iter(pipe.execute(raise_on_error=False))
+        found = {name: [next(there) != 0 for _key in keys] for name, keys in shown.items()}  # an error tells nothing
+        return {name for name, each in found.items() if each and not any(each)}
 
     def unwalked(self) -> str:
         """That not all keys were looked at yet, in a sentence; empty where they were."""
@@ -119,7 +136,12 @@ class Discovery:
     def _replace(self, refs: set[Ref]) -> None:
         """Knows these queues. The list is the same object while they are the same: others keep what they made of it."""
         if len(refs) != len(self.refs) or not refs.issuperset(self.refs):
-            self.refs = sorted(refs, key=_by_queue)
+            self.refs = sorted(map(self._one, refs), key=_by_queue)
+            self._same = {ref: ref for ref in self.refs}
+
+    def _one(self, ref: Ref) -> Ref:
+        """The same queue, as it is known."""
+        return self._same.get(ref, ref)
 
     def _recall(self) -> Iterator[list[Ref]]:
         """What earlier commands found by walking, where it still stands; their walk goes on where it stopped."""
@@ -186,7 +208,8 @@ class Discovery:
         kept: dict[str, Sequence[bytes]] = {}
         for name, found in keys.items():
             layout = self.layouts[name]
-            refs = [Ref(name, queue) for queue in self._unless_denied(layout, layout.spotted, self.client, found) or ()]
+            names = self._unless_denied(layout, layout.spotted, self.client, found) or ()
+            refs = [self._one(Ref(name, queue)) for queue in names]
             spotted += refs
             if refs and (layout.learns_by_walk or any(ref not in known for ref in refs)):
                 kept[name] = found

@@ -1,8 +1,10 @@
-"""Due times: which of many queues have something to do for a loop, asked in one call for all loops of a screen.
+"""Due times: which of many queues have something to do for a loop, asked in one trip for all loops of a screen.
 
 A layout tells by its table of places: where a verb takes from sorted sets of times in milliseconds, their first members
-say when there is work. Of other queues nothing is known here, nor on a Cluster, where no call spans two queues; those
-are looked at by the verb's own script, as `loops.mover` does without this.
+say when there is work. Most of them are empty: plain commands ask how many of twenty are there, and for the first
+members of those that were, in a quarter of what a script takes. Of other queues nothing is known here, nor on a
+Cluster, where no call spans two queues; those are looked at by the verb's own script, as `loops.mover` does without
+this.
 """
 
 from __future__ import annotations
@@ -10,23 +12,29 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+from hiredis import Reader
+
 from rqtui.connection.cluster import Cluster
+from rqtui.connection.connect import translated
 from rqtui.errors import RqtuiError, Unknown, Unreachable, UsageError
 from rqtui.layout.layout import Layout
 from rqtui.model import Queue, Ref
 from rqtui.scripts import script as scripts
-from rqtui.scripts.script import Answer, Call
+from rqtui.scripts.script import packed
+from rqtui.text.names import to_bytes
 
 LOOK_S = 1.0  # the heads are looked at this often, in case something due sooner arrived
 GRACE_S = 0.25  # that a look waits longer where pictures are taken: the next of them may tell all that it would
 RESTS = 20  # times as long as a look took (of the last two the quicker), until the next: a thousand queues are 76 kB
-REST_S = 2e-4  # per key, two hundred times what it costs Redis: ten thousand queues are looked at each six seconds
+REST_S = 2e-4  # per key, 500 times what it costs Redis: ten thousand queues are looked at each six seconds
 WITHIN_S = 10.0  # how far ahead a look tells, at least; more than it is to the next
-KEYS = 1000  # per call: 1 ms of the server
+GROUP = 20  # keys of which one command tells how many are there: a thousand instructions of the server per key
+LATEST_MS = 86_400_000  # whatever is later than that is as late
 _TIMES = frozenset({"due ms", "deadline ms", "forget ms"})
 _TOLD = {"due ms": 0, "deadline ms": 1}  # of these the counts of a queue tell the next: `next_due_ms`, `next_expiry_ms`
 
@@ -53,13 +61,19 @@ class _Question:
     told: Mapping[Ref, None]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class _Round:
-    """The calls for some questions, in which a key stands once; `of` has what is due by it: pairs of verb and queue."""
+    """What is asked for some questions; a key of a queue stands in it once, for these `verbs`.
+
+    `groups` are commands that ask how many of `GROUP` keys are there. `held` are by number the keys in which something
+    stood at the last look, with the command that asks for the first of it.
+    """
 
     questions: Mapping[str, _Question]
-    of: tuple[tuple[tuple[str, Ref], ...], ...]
-    calls: tuple[Call, ...]
+    verbs: Sequence[tuple[str, ...]]
+    refs: Sequence[Ref]
+    groups: Sequence[bytes]
+    held: dict[int, bytes] = field(default_factory=dict)
 
 
 class Heads:
@@ -69,7 +83,7 @@ class Heads:
         self._layouts = layouts
         self._lock = threading.Lock()
         self._questions: dict[str, _Question] = {}
-        self._round = _Round({}, (), ())
+        self._round = _Round({}, (), (), ())
         self._came_s: dict[str, float] = {}  # by verb: one whose loop was stopped is not asked for
         self._looks: dict[str, Look] = {}
         self._heard_s = -math.inf  # when a picture was a look
@@ -84,11 +98,11 @@ class Heads:
         if self._is_off or isinstance(client, Cluster):
             return None
         with self._lock:
-            self._came_s[verb] = time.monotonic()
             known = self._questions.get(verb)
             if known is None or known.refs is not refs:
                 self._questions[verb] = self._question(verb, refs)
                 self._looks.pop(verb, None)
+            self._came_s[verb] = time.monotonic()
             look = self._looks.get(verb)
             if look is None or time.monotonic() >= look.next_s:
                 self._ask(client)
@@ -112,51 +126,104 @@ class Heads:
             self._heard_s = now_s
 
     def _question(self, verb: str, refs: Sequence[Ref]) -> _Question:
-        return _Question(refs, {ref: None for ref in refs if keys(self._layouts[ref.layout], verb, ref.queue)})
+        told = {ref: None for ref in refs if keys(self._layouts[ref.layout], verb, ref.queue)}
+        others = [question.told for question in self._questions.values()]
+        return _Question(refs, next((each for each in others if each == told), told))  # of both loops, mostly
 
     def _ask(self, client: Any) -> None:
         began_s = time.monotonic()
         asked = {verb: self._questions[verb] for verb, at_s in self._came_s.items() if began_s - at_s < 3 * LOOK_S}
         if asked != self._round.questions:
             self._round = self._made(asked)
-        answers = scripts.run_all(client, self._round.calls)
+        within_ms = int(1000 * max(WITHIN_S, 2 * REST_S * len(self._round.refs)))
+        try:
+            firsts, now_ms = _firsts(client, self._round)
+        except (Unreachable, Unknown):
+            raise
+        except RqtuiError:  # an ACL that knows the verb's own keys alone, for one
+            self._is_off = True
+            self._looks.clear()
+            return
         now_s = time.monotonic()
         usual_s, self._took_s = min(self._took_s, now_s - began_s), now_s - began_s
         look_s = LOOK_S + (GRACE_S if began_s - self._heard_s < 3 * LOOK_S else 0.0)
-        next_s = began_s + max(look_s, RESTS * usual_s, REST_S * len(self._round.of))
-        for answer in answers:
-            if isinstance(answer, Unreachable | Unknown):
-                raise answer
-            if isinstance(answer, RqtuiError):  # an ACL that knows the verb's own keys alone, for one
-                self._is_off = True
-                self._looks.clear()
-                return
-        due_s = _due(self._round, answers, now_s)
+        next_s = began_s + max(look_s, RESTS * usual_s, REST_S * len(self._round.refs))
+        due_s: dict[str, dict[Ref, float]] = {verb: {} for verb in asked}
+        for number, score in firsts.items():
+            in_ms = max(-LATEST_MS, score - now_ms)
+            ref = self._round.refs[number]
+            for verb in self._round.verbs[number] if in_ms <= within_ms else ():
+                due_s[verb][ref] = min(due_s[verb].get(ref, math.inf), now_s + math.ceil(in_ms) / 1000)
         self._looks.update({verb: Look(due_s[verb], question.told, next_s) for verb, question in asked.items()})
 
     def _made(self, questions: Mapping[str, _Question]) -> _Round:
         """A place from which two verbs take, or which both forget, is looked at once."""
-        of: dict[str, list[tuple[str, Ref]]] = {}
-        for verb, question in questions.items():
-            for ref in question.told:
+        verbs: list[tuple[str, ...]] = []
+        refs: list[Ref] = []
+        names: list[bytes] = []
+        groups: list[bytes] = []
+        known: dict[tuple[str, ...], tuple[str, ...]] = {}  # the same object for many keys
+        for ref in dict.fromkeys(ref for question in questions.values() for ref in question.told):
+            wanted: dict[str, tuple[str, ...]] = {}
+            for verb in (verb for verb, question in questions.items() if ref in question.told):
                 for key in keys(self._layouts[ref.layout], verb, ref.queue):
-                    of.setdefault(key, []).append((verb, ref))
-        script, named = scripts.load("shared")["heads"], [(key,) for key in of]
-        args = {"within_ms": int(1000 * max(WITHIN_S, 2 * REST_S * len(named)))}
-        chunks = [named[start : start + KEYS] for start in range(0, len(named), KEYS)]
-        calls = tuple(script.call({}, args, each_keys=chunk) for chunk in chunks)
-        return _Round(questions, tuple(map(tuple, of.values())), calls)
+                    wanted[key] = (*wanted.get(key, ()), verb)
+            for key, each in wanted.items():
+                verbs.append(known.setdefault(each, each))
+                refs.append(ref)
+                names.append(to_bytes(key))
+            while len(names) >= GROUP:
+                groups.append(packed((b"EXISTS", *names[:GROUP])))
+                del names[:GROUP]
+        if names:
+            groups.append(packed((b"EXISTS", *names)))
+        return _Round(questions, verbs, refs, groups)
 
 
-def _due(asked: _Round, answers: Sequence[Answer | Exception], now_s: float) -> dict[str, dict[Ref, float]]:
-    due_s: dict[str, dict[Ref, float]] = {verb: {} for verb in asked.questions}
-    for number, answer in enumerate(answers):
-        if isinstance(answer, Exception):
-            raise answer
-        for at, in_ms in answer.rows:
-            for verb, ref in asked.of[number * KEYS + at - 1]:
-                due_s[verb][ref] = min(due_s[verb].get(ref, math.inf), now_s + in_ms / 1000)
-    return due_s
+def _firsts(client: Any, asked: _Round) -> tuple[dict[int, float], int]:
+    """The score of the first member of each key in which something stands, by number, and the server's clock (ms).
+
+    One trip; another where something stands in a key that was empty at the last look. What is no sorted set is due: the
+    script that works on it says whose it is.
+    """
+    clock, *replies = _replies(client, [_TIME, *asked.groups, *asked.held.values()])
+    there, of_held = replies[: len(asked.groups)], replies[len(asked.groups) :]
+    found = {number: first for number, first in zip(asked.held, of_held, strict=True) if first != []}
+    known = Counter(number // GROUP for number in found)
+    questions = dict(asked.held)
+    news = {number: each for at in range(len(there)) if there[at] > known[at] for number, each in _ones(asked, at)}
+    if news := {number: each for number, each in news.items() if number not in questions}:
+        questions |= news
+        told = _replies(client, [*news.values()])
+        found |= {number: first for number, first in zip(news, told, strict=True) if first != []}
+    asked.held = {number: questions[number] for number in found}
+    firsts = {number: float(first[1]) if isinstance(first, list) else -math.inf for number, first in found.items()}
+    return firsts, int(clock[0]) * 1000 + int(clock[1]) // 1000
+
+
+def _ones(asked: _Round, group: int) -> Iterator[tuple[int, bytes]]:
+    """The keys of a group by number, each with the command that asks for the first of it."""
+    reader = Reader()
+    reader.feed(asked.groups[group])
+    _exists, *names = reader.gets()
+    for number, name in enumerate(names, group * GROUP):
+        yield number, packed((b"ZRANGE", name, b"0", b"0", b"WITHSCORES"))
+
+
+def _replies(client: Any, commands: Sequence[bytes]) -> list[Any]:
+    """What these commands are answered; a key of a wrong type stands there as an error, any other error is raised."""
+    [answer] = scripts.run_all(client, [scripts.reads(commands, len(commands))])
+    if isinstance(answer, Exception):
+        raise answer
+    replies: list[Any] = answer.values["replies"]
+    for reply in replies:
+        if isinstance(reply, Exception) and not str(reply).startswith("WRONGTYPE"):
+            with translated():
+                raise reply
+    return replies
+
+
+_TIME = packed((b"TIME",))
 
 
 def _heard(

@@ -1,8 +1,8 @@
 """Engine: one connection and some layouts; snapshots, acts and findings, for the screen and the command line alike.
 
 It names no layout and knows no thread: `engine/ticker.py` runs it on a thread of its own for the screen, the command
-line calls it directly. A snapshot is one pipeline, whatever the number of queues or jobs, and a second one for queues
-that are told not to be at rest any more, or that fail with others. What takes long (discovery,
+line calls it directly. A snapshot is one pipeline, whatever the number of jobs and for up to a thousand queues, and a
+second one for queues that are told not to be at rest any more, or that fail with others. What takes long (discovery,
 filter scans, acts on many jobs) is a generator that makes one round trip per step, so that whoever runs it can look up
 in between.
 """
@@ -24,12 +24,13 @@ from rqtui.connection.connect import translated
 from rqtui.engine import health
 from rqtui.engine.counts import Counting
 from rqtui.engine.discovery import Discovery
-from rqtui.engine.inspection import AFTERWARDS, AT_FIRST, KINDS, SUSPECT_MS, Inspections
+from rqtui.engine.inspection import AFTERWARDS, AT_FIRST, KINDS, Inspections
+from rqtui.engine.judging import Judging
 from rqtui.engine.listening import Listening
-from rqtui.engine.rates import NO_RATE, Mark, Rates
+from rqtui.engine.rates import Rates
 from rqtui.errors import ReadOnly, Refused, RqtuiError, ServerError, WrongType, reason
 from rqtui.layout.layout import CHUNK, Answers, Ask, Layout, apart, heard, page_ask
-from rqtui.model import Cost, Finding, Focus, Job, Outcome, Page, PageWish, Queue, Rate, Ref, Snapshot, Worker, changed
+from rqtui.model import Cost, Finding, Focus, Job, Outcome, Page, PageWish, Queue, Ref, Snapshot, Worker
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Call
 from rqtui.text.sanitise import safe
@@ -38,6 +39,7 @@ log = logging.getLogger("rqtui.engine")
 
 T = TypeVar("T")
 EVERYTHING = Focus()
+PART = 1000  # queues counted per trip: what is asked and answered takes 3 kB of memory for each
 FALLS_UNDER = {"purge": "delete"}  # who may not delete a job may not delete a place of them
 
 
@@ -117,6 +119,7 @@ class Engine(Discovery):
         self._rates = Rates()
         self._inspections = Inspections(self.layouts)
         self._limits, self._limits_of = tuple(limits), dict[Ref, Thresholds]()
+        self._judging = Judging(self.layouts, self._rates, self._inspections, self.limits)
         self._counting = Counting(self.layouts)
         self.on_counted: Callable[[Mapping[Ref, Queue]], None] = lambda _queues: None  # told of each picture's counts
         self._listening: Listening | None = None
@@ -128,13 +131,14 @@ class Engine(Discovery):
         return ref in self._rates
 
     def snapshot(self, focus: Focus = EVERYTHING) -> Snapshot:
-        """Counts of the focused queues, pages and job in a round trip, or two; raises ServerError without an answer."""
+        """Counts of the focused queues, pages and job in a round trip, or two, and one more for each other `PART` of
+        queues; raises ServerError without an answer."""
         refs = self.refs if focus.queues is None else [*focus.queues]
         if self._listening is not None:
             self._listening.look(self.layouts[name] for name in dict.fromkeys(ref.layout for ref in refs))
             self._listening.hand_on()
         groups: dict[object, Sequence[Ask[Any]]] = {
-            "queues": self._counting.asks(self.client, refs),
+            "queues": self._counting.asks(self.client, refs[:PART]),
             "pages": [self._page_ask(wish) for wish in focus.pages],
             "job": self._job_asks(focus),
             **{("asks", name): [_or_its_error(ask) for ask in asks] for name, asks in focus.asks.items()},
@@ -149,22 +153,29 @@ class Engine(Discovery):
         is_answered = any(asks for name, asks in groups.items() if name != "queues")
         queues, besides = self._counting.read(answers["queues"], self.ask_all, is_answered=is_answered)
         sent, trips = sent + sum(map(_commands, besides)), trips + len(besides)
+        for at in range(PART, len(refs), PART):
+            asks = self._counting.asks(self.client, refs[at : at + PART])
+            sent, trips = sent + _commands(asks), trips + 1
+            more, besides = self._counting.read(self.ask_all(asks), self.ask_all, is_answered=True)
+            sent, trips = sent + sum(map(_commands, besides)), trips + len(besides)
+            queues += more
         counted = dict(zip(refs, queues, strict=True))
         self.on_counted(counted)
         rates = {ref: self._rates.since_last(ref, queue, began) for ref, queue in counted.items() if not queue.error}
-        judged = self._judged(counted, rates, marks)
+        judged = self._judging.judged(counted, rates, marks)
         if focus.is_thorough:
             for kinds in (AT_FIRST, AFTERWARDS):
                 looks = self._inspections.asks(refs, began, kinds, is_all=True)
-                told = self.ask_all([replace(ask, may_fail=True) for ask in looks.values()]) if looks else []
-                found = dict(zip(looks, told, strict=True))
-                judged = self._judged(counted, rates, self._inspections.take(found, began))
+                heard_of = self.ask_all([replace(ask, may_fail=True) for ask in looks.values()]) if looks else []
+                found = dict(zip(looks, heard_of, strict=True))
+                judged = self._judging.judged(counted, rates, self._inspections.take(found, began))
                 sent, trips = sent + _commands(looks.values()), trips + bool(looks)
         cost = Cost(sent, trips, (time.monotonic() - began) * 1000)
         taken_ms = self.taken_ms(queues)
         (job,) = answers["job"] or (None,)
-        more = {name: tuple(answers["asks", name]) for name in focus.asks}
-        return Snapshot(taken_ms, tuple(judged[ref] for ref in refs), tuple(answers["pages"]), job, rates, cost, more)
+        told = {name: tuple(answers["asks", name]) for name in focus.asks}
+        shown = tuple(judged[ref] for ref in refs)
+        return Snapshot(taken_ms, shown, tuple(answers["pages"]), job, rates, cost, told, refs=tuple(refs))
 
     def listen(self) -> None:
         """From now on systems that publish what they keep nowhere are listened to, once a queue of one is looked at.
@@ -189,27 +200,10 @@ class Engine(Discovery):
         if self._listening is not None:
             self._listening.close()
 
-    def _judged(
-        self, counted: Mapping[Ref, Queue], rates: dict[Ref, Rate], marks: Sequence[tuple[Ref, Mark]]
-    ) -> dict[Ref, Queue]:
-        """The queues with their findings, by all that is known; the marks go into their rates."""
-        for ref, mark in marks:
-            if ref in rates:
-                rates[ref] = rates[ref]._replace(lately=self._rates.remember(ref, mark))
-        made: dict[Ref, Queue] = {}
-        for ref, queue in counted.items():
-            rate = rates.get(ref, NO_RATE)
-            if (queue.oldest_ready_ms or 0) >= SUSPECT_MS and ref in rates:
-                rates[ref] = rate = rate._replace(usual_ms=self._rates.usual_ms(ref))
-            whole = self._with_faults(ref, queue)
-            judged = health.judged(
-                whole, rate, self.limits(ref), self._inspections.known(ref), self.layouts[ref.layout].remedies
-            )
-            made[ref] = self._inspections.counted(ref, judged)
-        return made
-
     def limits(self, ref: Ref) -> Thresholds:
         """From when on a number about that queue is a finding."""
+        if not self._limits:
+            return thresholds.DEFAULTS
         found = self._limits_of.get(ref)
         if found is None:
             found = self._limits_of[ref] = thresholds.of(self._limits, _names(ref))
@@ -241,14 +235,6 @@ class Engine(Discovery):
         with translated():
             seconds, micros = self.client.time()
         return int(seconds) * 1000 + int(micros) // 1000
-
-    def _with_faults(self, ref: Ref, queue: Queue) -> Queue:
-        found = self._inspections.faults(ref)
-        if not found:
-            return queue
-        named = {finding.keys for finding in queue.findings if finding.kind == "wrong-type"}
-        fresh = [one for one in found if one.kind != "wrong-type" or one.keys not in named]
-        return changed(queue, findings=(*queue.findings, *fresh)) if fresh else queue
 
     def page(self, ref: Ref, place: str, offset: int = 0, limit: int = 50, body_bytes: int = 0) -> Page:
         """One page of a place."""

@@ -11,15 +11,16 @@ import contextlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from rqtui.config.thresholds import DEFAULTS, Limit, Thresholds
 from rqtui.connection.nodes import nodes
 from rqtui.engine.inspection import NOTHING, SUSPECT_MS, Known, failing_since_ms
-from rqtui.engine.rates import NO_RATE, is_plausible
+from rqtui.engine.rates import NO_RATE, PLAUSIBLE_MS, is_plausible
 from rqtui.layout.layout import typed
-from rqtui.model import Cause, Finding, Queue, Rate, State, Verdict, changed
+from rqtui.model import Cause, Finding, Queue, Rate, State, Verdict
 
 if TYPE_CHECKING:
     from rqtui.connection.connect import ServerInfo
@@ -84,9 +85,19 @@ def judged(
         if not unknown and not queue.findings:
             return queue
         text = f"ok · {FAILURES} unknown" if FAILURES in unknown else "ok"
-        return changed(queue, findings=(), unknown=unknown, verdict=Verdict("ok", text))
+        return queue._replace(findings=(), unknown=unknown, verdict=Verdict("ok", text))
     found.sort(key=_order)
-    return changed(queue, findings=tuple(found), unknown=unknown, verdict=_verdict(found))
+    return queue._replace(findings=tuple(found), unknown=unknown, verdict=_verdict(found))
+
+
+def until_ms(queue: Queue, rate: Rate, limits: Thresholds, known: Known) -> float:
+    """How old the oldest ready job of a judged queue gets until it is judged otherwise, or may need another look, if
+    nothing but time goes on; 0 where a finding tells an age."""
+    if any(finding.kind == "oldest-ready" for finding in queue.findings):
+        return 0
+    ages = (*limits.late, *_longest_wait(rate, limits, known), SUSPECT_MS, PLAUSIBLE_MS)
+    age_ms = queue.oldest_ready_ms or 0
+    return min((each for each in ages if each is not None and each > age_ms), default=math.inf)
 
 
 def _order(found: Finding) -> tuple[float, ...]:
@@ -99,7 +110,13 @@ def _verdict(found: Sequence[Finding]) -> Verdict:
     worst, more = found[0], len(found) - 1
     behind = f" · {more} more" if more else f", {worst.detail}" if worst.detail else ""
     helps = f": {worst.remedy}" if worst.remedy else f" · {worst.key}" if worst.key else ""
-    return Verdict(worst.severity, f"{worst.text}{behind}{helps}", worst.kind, worst.until_ms)
+    return _same(Verdict(worst.severity, f"{worst.text}{behind}{helps}", worst.kind, worst.until_ms))
+
+
+@lru_cache(1_000)
+def _same(verdict: Verdict) -> Verdict:
+    """The same object for the same words: of ten thousand queues many are ill alike."""
+    return verdict
 
 
 def severity(findings: Sequence[Finding]) -> str:
@@ -278,10 +295,8 @@ def _old(queue: Queue, rate: Rate, limits: Thresholds, known: Known) -> Finding 
         return None
     if not is_plausible(queue.counted_ms - waits_ms, queue.counted_ms):  # a score of 1970 is no age
         return None
-    usual_ms = known.usual_ms if known.usual_ms is not None else rate.usual_ms
-    is_own = limits.waiting != DEFAULTS.waiting
-    limit = limits.waiting if is_own or usual_ms is None else Limit(max(SUSPECT_MS, UNUSUAL * usual_ms))
-    severity = limit.severity(waits_ms)
+    usual_ms = _usual_ms(rate, known)
+    severity = _longest_wait(rate, limits, known).severity(waits_ms)
     if not severity:
         return None
     text = f"the oldest ready job waits for {_age(waits_ms)}"
@@ -297,6 +312,15 @@ def _old(queue: Queue, rate: Rate, limits: Thresholds, known: Known) -> Finding 
         since_ms=queue.counted_ms - waits_ms,
         jobs=queue.count_in(State.READY),
     )
+
+
+def _usual_ms(rate: Rate, known: Known) -> int | None:
+    return known.usual_ms if known.usual_ms is not None else rate.usual_ms
+
+
+def _longest_wait(rate: Rate, limits: Thresholds, known: Known) -> Limit:
+    usual_ms, is_own = _usual_ms(rate, known), limits.waiting != DEFAULTS.waiting
+    return limits.waiting if is_own or usual_ms is None else Limit(max(SUSPECT_MS, UNUSUAL * usual_ms))
 
 
 def _grows(queue: Queue, rate: Rate, limits: Thresholds, _known: Known) -> Finding | None:

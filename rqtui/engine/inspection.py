@@ -16,11 +16,11 @@ from typing import Any, NamedTuple, TypeVar
 
 from rqtui.engine import history
 from rqtui.engine.history import History
-from rqtui.engine.rates import WINDOW_MS, Mark
+from rqtui.engine.rates import WINDOW_MS, Mark, Sums
 from rqtui.engine.urgency import weight
 from rqtui.errors import RqtuiError, reason
 from rqtui.layout.layout import Answers, Ask, Layout, apart
-from rqtui.model import Cause, Finding, Job, Page, Place, Queue, Ref, State, changed
+from rqtui.model import Cause, Finding, Job, Page, Place, Queue, Ref, State
 from rqtui.text.causes import short_cause
 
 log = logging.getLogger("rqtui.engine")
@@ -76,10 +76,10 @@ class Inspections:
         self._layouts = layouts
         self._looks: dict[Ref, _Looks] = {}
         self._counted: dict[Ref, Queue] = {}
-        self._signs: dict[Ref, object] = {}  # what a queue was like when it was told what it needs
         self._wanting: dict[str, set[Ref]] = {name: set() for name in KINDS}
-        self._began: dict[Ref, dict[str, int | None]] = {}  # since when, by the kind of finding
+        self._began: dict[Ref, tuple[tuple[str, int | None], ...]] = {}  # (kind of finding, since when)
         self._first: set[Ref] = set()  # queues in which something was looked at for the first time just now
+        self._learned: set[Ref] = set()  # queues in which anything was looked at just now
 
     def asks(self, refs: Sequence[Ref], now_s: float, kinds: Iterable[str], *, is_all: bool = False) -> Asks:
         """The looks that are due now, by queue and kind; with `is_all` all that the counts call for."""
@@ -105,6 +105,7 @@ class Inspections:
         for (ref, name), answer in answers.items():
             looks = self._looks.setdefault(ref, _Looks())
             self._first |= set() if name in looks.at_s else {ref}
+            self._learned.add(ref)
             looks.at_s[name] = now_s
             if name == "faults":
                 looks.faults = answer
@@ -118,35 +119,42 @@ class Inspections:
                 looks.known = looks.known._replace(failing=answer[0], usual_ms=answer[1])
         return marks
 
+    def learned(self) -> set[Ref]:
+        """The queues of which something was taken since this was asked last."""
+        learned, self._learned = self._learned, set()
+        return learned
+
+    def last(self, ref: Ref) -> Queue:
+        """The queue as it was judged last."""
+        return self._counted[ref]
+
+    def still(self, ref: Ref, queue: Queue) -> Queue:
+        """Takes note of a queue that needs the same looks as before, and whose findings are those of before."""
+        self._counted[ref] = queue
+        return queue
+
     def counted(self, ref: Ref, queue: Queue) -> Queue:
         """Takes note of what was counted, and found in it; the same, with since when for what came while one looks."""
         before = self._counted.get(ref)
-        self._counted[ref] = queue
-        sign = (
-            queue.counts,
-            queue.counters,
-            tuple(one.kind for one in queue.findings),
-            (queue.oldest_ready_ms or 0) >= SUSPECT_MS,
-        )
-        if sign != self._signs.get(ref):
-            self._signs[ref] = sign
+        if before is None or _sign(queue) != _sign(before):
             layout = self._layouts[ref.layout]
             for name, kind in KINDS.items():
                 (set.add if kind.is_needed(layout, queue) else set.discard)(self._wanting[name], ref)
         if before is not None and (queue.findings or before.findings):
             queue = self._dated(ref, queue, is_news=not before.counted_ms or ref in self._first)
         self._first.discard(ref)
+        self._counted[ref] = queue
         return queue
 
     def _dated(self, ref: Ref, queue: Queue, *, is_news: bool) -> Queue:
         """With since when, for findings that do not say it; those that are found at a first look may be old."""
-        before = self._began.get(ref, {})
+        before = dict(self._began.get(ref, ()))
         began = {one.kind: before.get(one.kind, None if is_news else queue.counted_ms) for one in queue.findings}
-        self._began[ref] = began
+        self._began[ref] = tuple(began.items())
         if all(one.since_ms is not None or began[one.kind] is None for one in queue.findings):
             return queue
         dated = (replace(one, since_ms=began[one.kind]) if one.since_ms is None else one for one in queue.findings)
-        return changed(queue, findings=tuple(dated))
+        return queue._replace(findings=tuple(dated))
 
     def faults(self, ref: Ref) -> tuple[Finding, ...]:
         """The faults that were found last."""
@@ -168,6 +176,12 @@ class Inspections:
         except RqtuiError as error:  # the counts say so, too
             log.debug("%s: %s", ref, error)
             return None
+
+
+def _sign(queue: Queue) -> tuple[object, ...]:
+    """What looks a queue needs depends upon this."""
+    kinds = [one.kind for one in queue.findings]
+    return queue.counts, queue.counters, kinds, (queue.oldest_ready_ms or 0) >= SUSPECT_MS
 
 
 Asks = dict[tuple[Ref, str], Ask[Any]]
@@ -201,9 +215,8 @@ def _lately_ask(layout: Layout, queue: Queue) -> Ask[Mark | None]:
         then = next((found.minutes[at] for at in sorted(found.minutes) if at >= begin_ms), found.counters)
         came, done, failed = (history.flow(then, name) for name in ("in", "out", "failed"))
         is_known = not queue.count_in(State.SCHEDULED)  # else nobody knows how many of those that came are ready
-        return Mark(
-            begin_ms, came, done, failed, then.get("dead", 0), None if is_known else queue.count_in(State.READY)
-        )
+        ready = None if is_known else queue.count_in(State.READY)
+        return Mark(begin_ms, Sums(came, done, failed, then.get("dead", 0), ready))
 
     return _or_none(Ask(ask.calls, read))
 

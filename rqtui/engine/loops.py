@@ -27,6 +27,7 @@ from rqtui.scripts import script as scripts
 LIMIT = 1000
 SLOW_MS = 4.0  # the limit halves beyond, and grows by half while full batches take half of it: none shall take 5 ms
 UPKEEP = 300  # looks at the heads, in which each queue has its turn all the same
+TURN = 20  # queues, about, whose turn it is at once: to wake Redis for one costs more than the one does
 AT_FIRST = 1000  # queues that are all looked at when nothing is known of them; of more each has its turn
 STEPS = 200  # that are remembered for the screen
 
@@ -255,7 +256,7 @@ class _Turns:
         if look is not told and not look.is_picture:
             every = [*look.refs]
             is_new = not self._looks and len(every) <= AT_FIRST
-            turn = every if is_new else every[self._looks % UPKEEP :: UPKEEP]
+            turn = every if is_new else _turn(every, self._looks)
             self._looks += 1
         now_s = time.monotonic()
         due = [ref for ref, due_s in self._heads_s.items() if due_s <= now_s]
@@ -296,6 +297,13 @@ class _Turns:
         """Until the next queue is due, or the heads are looked at again."""
         next_s = self._look.next_s if self._look else math.inf
         return max(0.0, min([next_s, *self._due_s.values(), *self._heads_s.values()]) - time.monotonic())
+
+
+def _turn(refs: Sequence[Ref], look: int) -> Sequence[Ref]:
+    """Whose turn it is at a look: each within `UPKEEP` of them, about `TURN` or more at a time, else nobody."""
+    rest = min(UPKEEP, max(1, UPKEEP * TURN // max(1, len(refs))))
+    parts = UPKEEP // rest
+    return () if look % rest else refs[look // rest % parts :: parts]
 
 
 def _adapted(batch: int, ms: float, full: bool) -> int:

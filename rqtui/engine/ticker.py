@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("rqtui.engine.ticker")
 
 DISCOVER_S, LEAST_DISCOVER_S = 30.0, 5.0  # between two looks for queues: a new one is seen soon, and
-DISCOVER_SHARE = 200  # times as long as the last look took: half a percent of Redis
+DISCOVER_SHARE = 250  # times as long as the last look took: 0.4 % of Redis
 RESTING = 5  # times as long between two pictures while nobody can see them
 PINGS = 3  # of which the quickest counts; one is enough on a link on which it takes longer than FAR_MS
 FAR_MS = 20.0

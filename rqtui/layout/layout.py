@@ -146,6 +146,11 @@ class Layout:
         """
         yield [queue for queue in self.named() if self.is_asked or self.is_there(client, queue)]
 
+    def shown_by(self) -> Sequence[str]:
+        """Keys, one of which is there wherever `discover` finds a queue that nobody asked for: those of all systems are
+        asked for at once, and where none is there `discover` is not called. Empty: it always is."""
+        return ()
+
     def is_there(self, client: Any, queue: str) -> bool:
         """Whether keys of that name are plainly this system's, asked in one round trip."""
         return False

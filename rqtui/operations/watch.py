@@ -32,18 +32,17 @@ class Watch:
 
     def __init__(self, tell: Callable[[Sighting], None]) -> None:
         self._tell = tell
-        self._seen: dict[Ref, dict[str, tuple[Finding, int]]] = {}  # by queue and kind: as last seen, and when
+        self._seen: dict[Ref, tuple[tuple[Finding, int], ...]] = {}  # one of each kind: as last seen, and when
         self.samples: dict[Ref, deque[Sample]] = {}
 
     def look(self, snapshot: Snapshot) -> None:
         """Takes note of what a picture shows; of queues that are not in it nothing is known."""
-        for queue in snapshot.queues:
-            ref = Ref(queue.layout, queue.name)
+        for ref, queue in snapshot.by_ref().items():
             if queue.findings or ref in self._seen:
                 self._look_at(ref, queue, snapshot.taken_ms)
 
     def _look_at(self, ref: Ref, queue: Queue, now_ms: int) -> None:
-        seen = self._seen.setdefault(ref, {})
+        seen = {finding.kind: (finding, last_ms) for finding, last_ms in self._seen.get(ref, ())}
         for finding in queue.findings:
             if finding.kind not in seen:
                 self._tell(_sighting(ref, finding, now_ms))
@@ -52,6 +51,7 @@ class Watch:
             if now_ms - last_ms >= GONE_MS:
                 del seen[kind]
                 self._tell(replace(_sighting(ref, finding, now_ms), is_over=True))
+        self._seen[ref] = tuple(seen.values())
         if ref not in self.samples and len(self.samples) >= QUEUES:
             return
         samples = self.samples.setdefault(ref, deque(maxlen=SAMPLES))

@@ -132,7 +132,7 @@ def _narrowed(queue: Queue, places: Sequence[Place], fits: Callable[[Place], boo
     left_out = {place.name for place in places if not fits(place)}
     if not left_out:
         return queue
-    return replace(queue, counts=tuple(count for count in queue.counts if count.place not in left_out))
+    return queue._replace(counts=tuple(count for count in queue.counts if count.place not in left_out))
 
 
 def parts(queues: Sequence[Queue], states: Sequence[State], per_place: int, in_all: int) -> tuple[Part, ...]:

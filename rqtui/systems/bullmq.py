@@ -26,7 +26,7 @@ from rqtui.errors import RqtuiError, UsageError
 from rqtui.layout.foreign import Foreign, rows_by_name
 from rqtui.layout.layout import Answers, Ask, answered
 from rqtui.layout.option_values import NAME
-from rqtui.model import Attempt, Fact, Finding, Job, Place, Queue, Schedule, State, Worker, changed
+from rqtui.model import Attempt, Fact, Finding, Job, Place, Queue, Schedule, State, Worker
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Answer, Call
 from rqtui.text.names import to_bytes, to_text
@@ -249,7 +249,7 @@ class BullMQ(Foreign):
         own = self.counters(answer.values)  # of all values one is called failed, and is a place
         limits = {name: answer.values[name] for name in _LIMITS if answer.values[name]}
         workers = None if self._workers is None else self._workers[queue]
-        return changed(found, paused=bool(answer.values["is_paused"]), workers=workers, counters={**own, **limits})
+        return found._replace(paused=bool(answer.values["is_paused"]), workers=workers, counters={**own, **limits})
 
     # -- jobs -----------------------------------------------------------------------------------------------------
 

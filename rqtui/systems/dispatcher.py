@@ -10,7 +10,7 @@ nothing. There is no lease, so there is no ack: what a worker has popped is in i
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rqtui.errors import UsageError
@@ -49,6 +49,10 @@ class Dispatcher(Entrywise):
         delayed = self.options_of(queue)["delayed"]
         _check(queue, delayed)
         return {"delayed": delayed, "ready": queue, "leaving": side_key(queue, "leaving")}
+
+    def shown_by(self) -> Sequence[str]:
+        """The list and the set of those queues that the options name."""
+        return [self.keys(queue)[name] for queue in self.named() for name in _KINDS]
 
     def is_there(self, client: Any, queue: str) -> bool:
         """Whether a key of it has the right type."""

@@ -286,10 +286,24 @@ _TIME = b"*1\r\n$4\r\nTIME\r\n"
 
 def _note(last: _Counted, row: tuple[Any, ...]) -> _Counted:
     """Takes in a row of `shared/tally.lua`."""
-    (enqueued, leased, acked, rejected, died, ran_out, pulled, dispatched, unnoted, dead_max) = row[13:_FIGURES]
     last.row, last.heard = row, []
-    last.counts = tuple([_count(place, state, number) for (place, state), number in zip(_STATES, row[:5], strict=True)])
-    counters = {
+    last.counts = _counts(row[:5])
+    counters = _counters(row[11], row[13:_FIGURES])
+    if counters != last.counters:
+        last.counters = counters
+    return last
+
+
+@lru_cache(1_000)
+def _counts(numbers: tuple[int, ...]) -> tuple[Count, ...]:
+    """The same object for the same counts, and so below: of ten thousand queues many are alike."""
+    return tuple([_count(place, state, number) for (place, state), number in zip(_STATES, numbers, strict=True)])
+
+
+@lru_cache(1_000)
+def _counters(registered: int, figures: tuple[int, ...]) -> Mapping[str, int]:
+    enqueued, leased, acked, rejected, died, ran_out, pulled, dispatched, unnoted, dead_max = figures
+    return {
         "in": enqueued,
         "out": acked + pulled,
         "failed": rejected + ran_out,
@@ -298,11 +312,8 @@ def _note(last: _Counted, row: tuple[Any, ...]) -> _Counted:
         "dispatched": dispatched,
         "unnoted": unnoted,
         "dead_max": dead_max,
-        "registered": row[11],
+        "registered": registered,
     }
-    if counters != last.counters:
-        last.counters = counters
-    return last
 
 
 def _counted(queue: str, now_ms: int, last: _Counted) -> Queue:
@@ -315,7 +326,7 @@ def _counted(queue: str, now_ms: int, last: _Counted) -> Queue:
         now_ms,
         paused >= 0,
         live,
-        max(0, now_ms - since) if since >= 0 else None,
+        None if since < 0 else now_ms - since if since < now_ms else 0,
         due - now_ms if due >= 0 else None,
         deadline - now_ms if deadline >= 0 else None,
         overdue,

@@ -69,6 +69,10 @@ class Orizuru(Entrywise):
         else:
             yield [self.name] if _is_there(client) else []
 
+    def shown_by(self) -> Sequence[str]:
+        """Who is registered, or beats."""
+        return CONSUMERS, HEARTBEATS
+
     def spotted(self, client: Any, found: Sequence[bytes]) -> list[str]:
         """Remembers whose lists these are; without a named source they are a queue of their own."""
         lists = [key for key, kind in zip(found, kinds(client, found), strict=True) if kind == "list"]

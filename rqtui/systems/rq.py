@@ -136,6 +136,10 @@ class Rq(Foreign):
             if cursor == 0:
                 break
 
+    def shown_by(self) -> Sequence[str]:
+        """The names of its queues."""
+        return (self.names_key,)
+
     def recognises(self, client: Any, queue: str) -> bool:
         """Whether it stands in `rq:queues`, or jobs do in one of its places."""
         keys = self.keys(queue)

@@ -40,7 +40,6 @@ from rqtui.model import (
     Schedule,
     State,
     Worker,
-    changed,
 )
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Answer, Call
@@ -148,6 +147,10 @@ class Sidekiq(Entrywise):
             answer = scripts.run(client, self._call_of_all(name))
             yield [row["queue"] for row in rows_by_name(answer) if row.get("workers", 0) == 0 or row["work"]]
 
+    def shown_by(self) -> Sequence[str]:
+        """The names of its queues, and what it keeps besides."""
+        return (self.names_key, *(self.prefix + name for name in _OWN))
+
     def _is_here(self, client: Any) -> bool:
         """Whether `queues` is a set beside another key of Sidekiq's: the name alone could be anybody's."""
         pipe = client.pipeline(transaction=False)
@@ -229,14 +232,14 @@ class Sidekiq(Entrywise):
             answer = Answer("counted", values=told)
         made = super()._queue(queue, answer)
         if lost := self._lost_findings(queue):
-            made = changed(made, findings=(*made.findings, *lost))
+            made = made._replace(findings=(*made.findings, *lost))
         ended = _whole(str(values.get("processed", "")))
         if ended is None or not all(count.exact for count in made.counts):
             return made
         failed = min(ended, _whole(str(values["failed"])) or 0)
         done = ended - failed
         told = {"in": done + sum(made.by_place().values()), "out": done, "failed": failed}
-        return changed(made, counters={**made.counters, **told})
+        return made._replace(counters={**made.counters, **told})
 
     def _lost_findings(self, queue: str) -> tuple[Finding, ...]:
         """The jobs that are remembered here alone."""

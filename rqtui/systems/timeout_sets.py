@@ -11,7 +11,7 @@ A set has no order, so the layout holds a sample of each place. For operators: `
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -80,6 +80,10 @@ class TimeoutSets(Sampled):
         if self.is_asked and queue in self.named():
             return True
         return queue.endswith(self.options["todos"]) and self.is_there(client, queue)
+
+    def shown_by(self) -> Sequence[str]:
+        """The sets of those queues that the options name."""
+        return [self.keys(queue)[name] for queue in self.named() for name in _SETS]
 
     def is_there(self, client: Any, queue: str) -> bool:
         """Whether two of the keys are sets, or one, other than `done`, beside keys that are not there."""

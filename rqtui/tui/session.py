@@ -156,7 +156,7 @@ class Session:
             self._engine_refs, self.refs, self.twins = known, list(known), twins(known)
         self.watch.look(message.snapshot)
         self.pictured, self._pictured_s = message.focus, time.monotonic()
-        self.known.update((Ref(queue.layout, queue.name), queue) for queue in message.snapshot.queues)
+        self.known.update(message.snapshot.by_ref())
         if len(self.known) > len(self.refs):
             here = set(self.refs)
             self.known = {ref: queue for ref, queue in self.known.items() if ref in here}

@@ -292,3 +292,16 @@ def test_queues_that_come_and_go_are_asked_anew(client: Redis) -> None:
     engine.refs = [*engine.refs[:2], Ref("native", "other")]
     assert [queue.name for queue in engine.snapshot().queues] == ["q000", "q001", "other"]
     assert len(engine._counting._groups) == 1
+
+
+def test_more_queues_than_a_part_are_counted_in_several_trips(client: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rqtui.engine.engine.PART", 3)
+    made = Engine(client, [registry.make("native")])
+    made.refs = [Ref("native", f"q{at}") for at in range(8)]
+    for at, ref in enumerate(made.refs):
+        Queue(ref.queue, client).put_many(["x"] * at)
+    for _ in range(3):
+        found = made.snapshot()
+        assert [queue.count("ready") for queue in found.queues] == [*range(8)]
+        assert found.by_ref().keys() == {*made.refs} and list(found.refs) == made.refs
+        assert found.cost.trips >= 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from random import Random
 from types import SimpleNamespace
 
 import pytest
@@ -13,12 +14,11 @@ from redis import Redis
 from rqtui.client.queue import Queue
 from rqtui.connection.connect import connect
 from rqtui.engine import due_times
-from rqtui.engine.due_times import RESTS, Heads, keys
+from rqtui.engine.due_times import GROUP, RESTS, Heads, keys
 from rqtui.engine.engine import Engine
 from rqtui.engine.loops import UPKEEP, mover
 from rqtui.errors import Unreachable
 from rqtui.model import Focus, Ref
-from rqtui.scripts import script as scripts
 from rqtui.systems import registry
 from rqtui.testing.keyspace import dump
 
@@ -30,10 +30,10 @@ def refs_of(number: int) -> list[Ref]:
     return [Ref("native", f"q{at:03}") for at in range(number)]
 
 
-def calls(client: Redis) -> int:
-    """Scripts that were called so far."""
+def calls(client: Redis, command: str = "eval") -> int:
+    """Scripts that were called so far, or commands of that name."""
     found = client.info("commandstats")
-    return sum(each["calls"] for name, each in found.items() if name.startswith("cmdstat_eval"))
+    return sum(each["calls"] for name, each in found.items() if name.startswith(f"cmdstat_{command}"))
 
 
 @pytest.fixture
@@ -55,10 +55,11 @@ def test_an_idle_round_over_many_queues_is_a_few_calls(client: Redis) -> None:
     work = mover("dispatch", client, NATIVE, lambda: refs, most_idle=30, heads=heads)
     assert len(work().steps) == MANY  # nothing is known yet
     look_again(heads)
-    before = calls(client)
+    before, asked = calls(client), calls(client, "exists")
     done = work()
     assert len(done.steps) <= MANY // UPKEEP + 1
-    assert calls(client) - before == len(done.steps) + 1
+    assert calls(client) - before == len(done.steps)
+    assert calls(client, "exists") - asked == 2 * MANY / GROUP
 
 
 def test_ten_thousand_queues_are_looked_at_rarely_and_not_all_at_first(client: Redis, clock: SimpleNamespace) -> None:
@@ -70,7 +71,7 @@ def test_ten_thousand_queues_are_looked_at_rarely_and_not_all_at_first(client: R
     look_again(heads)
     works[0]()
     asked = client.info("commandstats")["cmdstat_exists"]["calls"] - before
-    assert asked == (2 + 3 + 3) * 10_000 / 10, "a look for both verbs asks for each of three places once"
+    assert asked == (2 + 3 + 3) * 10_000 / GROUP, "a look for both verbs asks for each of three places once"
     assert heads._looks["reap"].next_s - clock.now_s >= 6, "and the next is six seconds later"
     clock.now_s = time.monotonic()
     Queue("m09999", client).put("soon", delay="9s")
@@ -109,14 +110,13 @@ def test_two_loops_share_a_look(client: Redis) -> None:
     for work in works:
         work()
     look_again(heads)
-    before = calls(client)
+    before, asked = calls(client), calls(client, "exists")
     steps = [step for work in works for step in work().steps]
-    assert (
-        calls(client) - before == len(steps) + 1
-    )  # one call, in which a place of both stands once; and whose turn it is
-    before = calls(client)
+    assert calls(client) - before == len(steps), "whose turn it is"
+    assert calls(client, "exists") - asked == 3 * 40 / GROUP, "one look, in which a place of both stands once"
+    before, asked = calls(client), calls(client, "exists")
     assert not [step for work in works for step in work().steps]
-    assert calls(client) == before
+    assert (calls(client), calls(client, "exists")) == (before, asked)
 
 
 def test_the_reaper_sees_a_lease_that_is_over_and_a_done_job_to_be_forgotten(client: Redis) -> None:
@@ -148,15 +148,39 @@ def test_every_queue_has_its_turn_all_the_same(client: Redis) -> None:
 
 
 def test_a_look_writes_nothing_and_takes_what_is_no_sorted_set_for_due(client: Redis) -> None:
-    client.set("text", "x")
-    client.zadd("far", {"a": 4e12})
-    client.zadd("never", {"a": float("inf"), "b": float("-inf")})
+    heads, refs = Heads(NATIVE), refs_of(50)
+    client.set("rqtui:{q001}:scheduled", "x")
+    for name, members in {
+        "q002": {"a": 4e12},
+        "q003": {"a": float("inf"), "b": float("-inf")},
+        "q004": {"a": 1},
+    }.items():
+        client.zadd(f"rqtui:{{{name}}}:scheduled", members)
     before = dump(client)
-    script = scripts.load("shared")["heads"]
-    assert script.read_only
-    call = script.call({}, {"within_ms": 1000}, each_keys=[("text",), ("far",), ("none",), ("never",)])
-    assert scripts.run(client, call).rows == [(1, 0), (4, -86_400_000)]
+    for _ in range(2):  # as it meets them, and as it knows them
+        look = heads.look(client, "dispatch", refs)
+        assert look and [ref.queue for ref in look.due_s] == ["q001", "q003", "q004"]
+        assert all(due_s < time.monotonic() for due_s in look.due_s.values())
+        look_again(heads)
     assert dump(client) == before
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_look_tells_what_stands_there_whatever_stood_there_at_the_last_one(client: Redis, seed: int) -> None:
+    heads, refs, random = Heads(NATIVE), refs_of(60), Random(seed)
+    places = {"dispatch": ("scheduled", "done"), "reap": ("reserved", "done")}
+    for _ in range(12):
+        for ref in random.sample(refs, 15):
+            key = f"rqtui:{{{ref.queue}}}:{random.choice(('scheduled', 'reserved', 'done'))}"
+            client.delete(key)
+            if random.random() < 0.5:
+                client.zadd(key, {"late": 1, "far": 4e12} if random.random() < 0.5 else {"far": 4e12})
+        look_again(heads)
+        for verb, names in places.items():
+            keys_of = {ref: [f"rqtui:{{{ref.queue}}}:{name}" for name in names] for ref in refs}
+            late = {ref for ref in refs if any(client.zcount(key, 0, 1) for key in keys_of[ref])}
+            look = heads.look(client, verb, refs)
+            assert look and set(look.due_s) == late
 
 
 def test_only_where_times_in_milliseconds_tell_it_the_heads_are_asked() -> None:

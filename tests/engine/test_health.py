@@ -47,15 +47,15 @@ def test_an_idle_queue_is_fine() -> None:
 @in_one(
     ("queue", "kind"),
     [
-        (replace(QUEUE, error="a key holds a string"), "wrong-type"),
-        (replace(QUEUE, expired=3, next_expiry_ms=-6_000), "expired-not-reaped"),
-        (replace(QUEUE, overdue=3, next_due_ms=-6_000), "due-not-dispatched"),
-        (replace(QUEUE, counts=counted(ready=1), oldest_ready_ms=6_000), "no-live-worker"),
-        (replace(QUEUE, counts=counted(ready=1), oldest_ready_ms=600_000, workers=1), "oldest-ready"),
-        (replace(QUEUE, counts=counted(dead=95)), "dead-near-cap"),
-        (replace(QUEUE, counts=counted(dead=5_000, done=100_000), counters={}), "dead-many"),
-        (replace(QUEUE, counts=counted(dead=41, ready=2), counters={}, workers=1), "dead-share"),
-        (replace(QUEUE, paused=True), "paused"),
+        (QUEUE._replace(error="a key holds a string"), "wrong-type"),
+        (QUEUE._replace(expired=3, next_expiry_ms=-6_000), "expired-not-reaped"),
+        (QUEUE._replace(overdue=3, next_due_ms=-6_000), "due-not-dispatched"),
+        (QUEUE._replace(counts=counted(ready=1), oldest_ready_ms=6_000), "no-live-worker"),
+        (QUEUE._replace(counts=counted(ready=1), oldest_ready_ms=600_000, workers=1), "oldest-ready"),
+        (QUEUE._replace(counts=counted(dead=95)), "dead-near-cap"),
+        (QUEUE._replace(counts=counted(dead=5_000, done=100_000), counters={}), "dead-many"),
+        (QUEUE._replace(counts=counted(dead=41, ready=2), counters={}, workers=1), "dead-share"),
+        (QUEUE._replace(paused=True), "paused"),
     ],
 )
 def test_what_is_wrong_is_found_once_and_in_words(queue: Queue, kind: str) -> None:
@@ -69,11 +69,11 @@ def test_what_is_wrong_is_found_once_and_in_words(queue: Queue, kind: str) -> No
 @pytest.mark.parametrize(
     "queue",
     [
-        replace(QUEUE, expired=3, next_expiry_ms=-4_000),
-        replace(QUEUE, overdue=3, next_due_ms=-4_000),
-        replace(QUEUE, counts=counted(ready=1), oldest_ready_ms=4_000),
-        replace(QUEUE, counts=counted(ready=1), oldest_ready_ms=60_000, workers=1),
-        replace(QUEUE, counts=counted(dead=80, done=120)),
+        QUEUE._replace(expired=3, next_expiry_ms=-4_000),
+        QUEUE._replace(overdue=3, next_due_ms=-4_000),
+        QUEUE._replace(counts=counted(ready=1), oldest_ready_ms=4_000),
+        QUEUE._replace(counts=counted(ready=1), oldest_ready_ms=60_000, workers=1),
+        QUEUE._replace(counts=counted(dead=80, done=120)),
     ],
 )
 def test_what_a_loop_or_a_worker_is_about_to_mend_is_no_finding(queue: Queue) -> None:
@@ -82,23 +82,23 @@ def test_what_a_loop_or_a_worker_is_about_to_mend_is_no_finding(queue: Queue) ->
 
 def test_a_fault_that_a_resume_mends_says_that_the_queue_is_paused() -> None:
     mixed = Finding("mixed", "critical", "mail", "5 and 6 share this paused queue", "rqtui act resume mail", key="P")
-    judged = health.judged(replace(QUEUE, paused=True, findings=(mixed,)))
+    judged = health.judged(QUEUE._replace(paused=True, findings=(mixed,)))
     assert [one.kind for one in judged.findings] == ["mixed"] and judged.verdict.severity == "critical"
     other = replace(mixed, key="")
-    assert [one.kind for one in health.judged(replace(QUEUE, paused=True, findings=(other,))).findings] == [
+    assert [one.kind for one in health.judged(QUEUE._replace(paused=True, findings=(other,))).findings] == [
         "mixed", "paused",
     ]  # fmt: skip
 
 
 def test_a_paused_queue_is_only_paused() -> None:
-    queue = replace(
-        QUEUE, counts=counted(ready=5), paused=True, oldest_ready_ms=900_000, overdue=2, next_due_ms=-60_000, workers=1
+    queue = QUEUE._replace(
+        counts=counted(ready=5), paused=True, oldest_ready_ms=900_000, overdue=2, next_due_ms=-60_000, workers=1
     )
     assert kinds(queue) == ["paused"]
 
 
 def test_a_backlog_that_grows_is_found_after_a_minute() -> None:
-    queue = replace(QUEUE, counts=counted(ready=1000), workers=2, oldest_ready_ms=1000)
+    queue = QUEUE._replace(counts=counted(ready=1000), workers=2, oldest_ready_ms=1000)
     growing = Lately(120_000, came=6_000, done=1_200, grew=900)
     assert kinds(queue, Rate(lately=growing)) == ["backlog-grows"]
     assert kinds(queue, Rate(lately=growing._replace(grew=120))) == ["backlog-grows"], "by one in a second"
@@ -108,7 +108,7 @@ def test_a_backlog_that_grows_is_found_after_a_minute() -> None:
 
 
 def test_what_helps_is_said_in_the_words_of_the_system_and_nothing_is_said_twice() -> None:
-    waiting = replace(QUEUE, name="two words", counts=counted(ready=1), oldest_ready_ms=6_000)
+    waiting = QUEUE._replace(name="two words", counts=counted(ready=1), oldest_ready_ms=6_000)
     [finding] = health.judged(waiting, remedies={"no-live-worker": "mill start {queue}"}).findings
     assert (finding.kind, finding.remedy, finding.key) == ("no-live-worker", "mill start 'two words'", "")
     assert health.judged(waiting, remedies={"no-live-worker": ""}).verdict.severity == "ok"
@@ -116,7 +116,7 @@ def test_what_helps_is_said_in_the_words_of_the_system_and_nothing_is_said_twice
 
 
 def test_the_worst_finding_is_the_verdict() -> None:
-    judged = health.judged(replace(QUEUE, paused=True, error="a key holds a string"))
+    judged = health.judged(QUEUE._replace(paused=True, error="a key holds a string"))
     assert [finding.severity for finding in judged.findings] == ["critical", "warning"]
     assert (judged.verdict.severity, judged.verdict.kind) == ("critical", "wrong-type")
     assert "a key holds a string" in judged.verdict.text
@@ -126,43 +126,43 @@ def test_the_worst_finding_is_the_verdict() -> None:
     ("queue", "rate", "words"),
     [
         (
-            replace(QUEUE, expired=12, next_expiry_ms=-240_000),
+            QUEUE._replace(expired=12, next_expiry_ms=-240_000),
             Rate(),
             "12 leases expired, nobody reaps for 4 m: . starts the reaper",
         ),
         (
-            replace(QUEUE, overdue=3, next_due_ms=-61_000),
+            QUEUE._replace(overdue=3, next_due_ms=-61_000),
             Rate(due_since_ms=-61_000),
             "3 due, nobody dispatches for 1 m: , starts the dispatcher",
         ),
         (
-            replace(QUEUE, counted_ms=NOW_MS, overdue=3, next_due_ms=-61_000),
+            QUEUE._replace(counted_ms=NOW_MS, overdue=3, next_due_ms=-61_000),
             Rate(),
             f"3 due since {moment(NOW_MS - 61_000)}, nobody dispatches: , starts the dispatcher",
         ),
         (
-            replace(QUEUE, counted_ms=NOW_MS, overdue=3, next_due_ms=1 - NOW_MS),
+            QUEUE._replace(counted_ms=NOW_MS, overdue=3, next_due_ms=1 - NOW_MS),
             Rate(),
             "3 due, nobody dispatches: , starts the dispatcher",
         ),
         (
-            replace(QUEUE, counts=counted(ready=1), oldest_ready_ms=6_000),
+            QUEUE._replace(counts=counted(ready=1), oldest_ready_ms=6_000),
             Rate(),
             "no live worker for 1 ready job: start one: rqtui work",
         ),
         (
-            replace(QUEUE, counts=counted(ready=1), oldest_ready_ms=540_000, workers=1),
+            QUEUE._replace(counts=counted(ready=1), oldest_ready_ms=540_000, workers=1),
             Rate(),
             "the oldest ready job waits for 9 m: add workers, w shows them",
         ),
         (
-            replace(QUEUE, counts=counted(dead=95)),
+            QUEUE._replace(counts=counted(dead=95)),
             Rate(),
             "95 dead of at most 100: the oldest will be forgotten: e groups them, R requeues them",
         ),
-        (replace(QUEUE, paused=True), Rate(), "paused: P resumes it"),
+        (QUEUE._replace(paused=True), Rate(), "paused: P resumes it"),
         (
-            replace(QUEUE, counts=counted(ready=1000), workers=4, oldest_ready_ms=1000),
+            QUEUE._replace(counts=counted(ready=1000), workers=4, oldest_ready_ms=1000),
             Rate(lately=Lately(100_000, came=2_500, done=1_000, grew=1_500)),
             "grows 15/s faster than 4 workers drain it: add workers, w shows them",
         ),
@@ -184,7 +184,7 @@ def test_the_severity_of_several_findings_is_the_worst() -> None:
 
 def failing(failed: int, done: int, known: Known = NOTHING, **limits: Limit) -> Queue:
     rate = Rate(lately=Lately(300_000, done=done, failed=failed))
-    return health.judged(replace(QUEUE, counted_ms=NOW_MS), rate, DEFAULTS._replace(**limits), known)
+    return health.judged(QUEUE._replace(counted_ms=NOW_MS), rate, DEFAULTS._replace(**limits), known)
 
 
 def test_a_queue_where_half_of_the_attempts_fail_is_critical_and_names_the_cause() -> None:
@@ -211,7 +211,7 @@ def test_one_failure_in_ten_is_a_warning_and_a_handful_of_attempts_is_no_pattern
 def test_a_threshold_of_its_own_makes_a_queue_strict_or_silent() -> None:
     assert [one.severity for one in failing(2, 98, failing=Limit(1, 2)).findings] == ["critical"]
     assert failing(90, 10, failing=Limit()).findings == ()
-    many = replace(QUEUE, counts=counted(dead=200, done=300), counters={})
+    many = QUEUE._replace(counts=counted(dead=200, done=300), counters={})
     assert kinds(many) == []
     assert [one.kind for one in health.judged(many, limits=DEFAULTS._replace(dead=Limit(100))).findings] == [
         "dead-many"
@@ -228,26 +228,26 @@ def test_a_threshold_of_its_own_makes_a_queue_strict_or_silent() -> None:
     ],
 )
 def test_a_queue_of_dead_jobs_is_told_by_their_number_and_their_share(counts, severity: str, words: str) -> None:
-    judged = health.judged(replace(QUEUE, counts=counts, counters={}))
+    judged = health.judged(QUEUE._replace(counts=counts, counters={}))
     assert (judged.verdict.severity, judged.verdict.text) == (severity, words)
 
 
 def test_canceled_jobs_are_no_failures() -> None:
     canceled = Count("canceled", State.DEAD, 9_000, failures=False)
-    assert kinds(replace(QUEUE, counts=(*counted(ready=20), canceled), counters={})) == []
-    judged = health.judged(replace(QUEUE, counts=(*counted(dead=41, ready=2), canceled), counters={}))
+    assert kinds(QUEUE._replace(counts=(*counted(ready=20), canceled), counters={})) == []
+    judged = health.judged(QUEUE._replace(counts=(*counted(dead=41, ready=2), canceled), counters={}))
     assert judged.verdict.text == "ok"
-    [finding] = health.judged(replace(QUEUE, counts=(*counted(dead=1_000), canceled), counters={})).findings
+    [finding] = health.judged(QUEUE._replace(counts=(*counted(dead=1_000), canceled), counters={})).findings
     assert (finding.kind, finding.text, finding.jobs) == ("dead-many", "1 000 dead", 1_000)
 
 
 def test_a_few_dead_jobs_of_a_queue_that_was_drained_wake_nobody() -> None:
-    assert kinds(replace(QUEUE, counts=counted(dead=9), counters={})) == []
+    assert kinds(QUEUE._replace(counts=counted(dead=9), counters={})) == []
 
 
 def test_jobs_that_die_one_after_another_are_told() -> None:
     dying = Rate(lately=Lately(300_000, done=400, failed=5, died=23))
-    queue = replace(QUEUE, counts=counted(dead=23, done=400))
+    queue = QUEUE._replace(counts=counted(dead=23, done=400))
     [finding] = health.judged(queue, dying).findings
     assert (finding.kind, finding.text, finding.jobs) == ("dead-grows", "23 jobs died in the last 5 m", 23)
     rare = dying._replace(lately=Lately(300_000, done=100_000, died=23))
@@ -255,12 +255,12 @@ def test_jobs_that_die_one_after_another_are_told() -> None:
 
 
 def test_a_wait_is_long_by_what_is_usual_for_the_queue() -> None:
-    queue = replace(QUEUE, counts=counted(ready=8), workers=2, oldest_ready_ms=120_000)
+    queue = QUEUE._replace(counts=counted(ready=8), workers=2, oldest_ready_ms=120_000)
     assert kinds(queue) == [], "nobody knows what is usual"
     judged = health.judged(queue, known=Known(usual_ms=2_000))
     assert judged.verdict.text == "the oldest ready job waits for 2 m, usually 2 s: add workers, w shows them"
     assert judged.findings[0].jobs == 8
-    slow = replace(queue, oldest_ready_ms=900_000)
+    slow = queue._replace(oldest_ready_ms=900_000)
     assert kinds(slow) == ["oldest-ready"]
     assert health.judged(slow, known=Known(usual_ms=600_000)).findings == (), "a queue that is worked off by night"
     assert health.judged(slow, Rate(usual_ms=600_000)).findings == ()
@@ -269,19 +269,19 @@ def test_a_wait_is_long_by_what_is_usual_for_the_queue() -> None:
 
 
 def test_a_score_of_1970_is_no_age() -> None:
-    queue = replace(QUEUE, counted_ms=NOW_MS, counts=counted(ready=1), workers=1, oldest_ready_ms=NOW_MS - 1)
+    queue = QUEUE._replace(counted_ms=NOW_MS, counts=counted(ready=1), workers=1, oldest_ready_ms=NOW_MS - 1)
     assert kinds(queue) == []
 
 
 def test_of_two_findings_that_are_as_bad_the_one_about_more_jobs_is_the_verdict() -> None:
     found = [Finding("ghost", "warning", "mail", "no body", jobs=jobs) for jobs in (1, 700)]
-    queue = replace(QUEUE, counts=counted(ready=30), workers=1, oldest_ready_ms=600_000)
-    firsts = [health.judged(replace(queue, findings=(one,))).findings[0].kind for one in found]
+    queue = QUEUE._replace(counts=counted(ready=30), workers=1, oldest_ready_ms=600_000)
+    firsts = [health.judged(queue._replace(findings=(one,))).findings[0].kind for one in found]
     assert firsts == ["oldest-ready", "ghost"]
 
 
 def test_of_several_findings_the_worst_is_the_verdict_and_all_are_kept() -> None:
-    queue = replace(QUEUE, counts=counted(dead=1_200, ready=5, done=5_000), counters={}, paused=True)
+    queue = QUEUE._replace(counts=counted(dead=1_200, ready=5, done=5_000), counters={}, paused=True)
     judged = health.judged(queue, Rate(lately=Lately(300_000, done=49, failed=51)))
     assert judged.verdict == Verdict("critical", "51 % of attempts fail · 2 more · e", "failing")
     assert [one.kind for one in judged.findings] == ["failing", "dead-many", "paused"]
@@ -289,10 +289,10 @@ def test_of_several_findings_the_worst_is_the_verdict_and_all_are_kept() -> None
 
 def test_silent_leases_are_graded_by_how_many_they_are() -> None:
     lease = Finding("silent-leases", "warning", "mail", "200 leases of 2 workers that do not beat", jobs=200)
-    judged = [health.judged(replace(QUEUE, findings=(replace(lease, jobs=jobs),))) for jobs in (1, 200)]
+    judged = [health.judged(QUEUE._replace(findings=(replace(lease, jobs=jobs),))) for jobs in (1, 200)]
     assert [queue.verdict.severity for queue in judged] == ["warning", "critical"]
     off = DEFAULTS._replace(silent=Limit())
-    assert health.judged(replace(QUEUE, findings=(lease,)), limits=off).findings == ()
+    assert health.judged(QUEUE._replace(findings=(lease,)), limits=off).findings == ()
 
 
 # -- what cannot be known ----------------------------------------------------------------------------------------------
@@ -303,7 +303,7 @@ def test_ok_means_that_somebody_looked() -> None:
     judged = health.judged(Queue("tasks", "theirs", places, NOW_MS, workers=None))
     assert judged.verdict == Verdict("ok", "ok · failures unknown", "")
     assert judged.unknown == ("failures", "workers", "leases", "waiting times")
-    assert health.judged(replace(QUEUE, counters={"failed": 0})).unknown == ()
+    assert health.judged(QUEUE._replace(counters={"failed": 0})).unknown == ()
 
 
 def test_where_the_dead_are_kept_failures_are_seen() -> None:
@@ -371,8 +371,8 @@ def looked(*looks: tuple[int, int, int, int]) -> list[str]:
     rates, said = Rates(), []
     for after_s, overdue, head_ms, dispatched in looks:
         at_ms = NOW_MS + 1000 * after_s
-        queue = replace(
-            QUEUE, counted_ms=at_ms, overdue=overdue, next_due_ms=head_ms - at_ms, counters={"dispatched": dispatched}
+        queue = QUEUE._replace(
+            counted_ms=at_ms, overdue=overdue, next_due_ms=head_ms - at_ms, counters={"dispatched": dispatched}
         )
         judged = health.judged(queue, rates.since_last(Ref("native", "mail"), queue, after_s))
         said += [finding.text for finding in judged.findings] or [""]

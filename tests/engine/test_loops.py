@@ -16,7 +16,7 @@ from wire import sent
 
 from rqtui.client.queue import Queue
 from rqtui.connection.connect import connect
-from rqtui.engine.loops import LOOK_S, Loop, Round, Step, mover
+from rqtui.engine.loops import LOOK_S, TURN, UPKEEP, Loop, Round, Step, _turn, mover
 from rqtui.errors import Unreachable
 from rqtui.model import Ref
 from rqtui.systems import registry
@@ -333,3 +333,12 @@ def test_few_queues_are_all_looked_at_each_time(client: Redis) -> None:
     refs = [Ref("native", f"q{number}") for number in range(5)]
     work = mover("dispatch", client, NATIVE, lambda: refs, most_idle=10)
     assert [len(work().steps) for _ in range(3)] == [5, 5, 5]
+
+
+def test_each_queue_has_its_turn_and_many_at_a_time() -> None:
+    for number in (1, 7, 100, 330, 5_999, 6_001, 10_000):
+        refs = [Ref("native", f"q{at}") for at in range(number)]
+        turns = [_turn(refs, look) for look in range(UPKEEP)]
+        assert {ref for turn in turns for ref in turn} == {*refs}
+        assert sum(map(len, turns)) <= max(2 * number, UPKEEP)
+        assert all(len(turn) >= min(number, TURN - 1) for turn in turns if turn)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from rqtui.engine.rates import MARK_MS, USUAL_MS, WINDOW_MS, Mark, Rates
+from rqtui.engine.rates import MARK_MS, USUAL_MS, WINDOW_MS, Mark, Rates, Sums
 from rqtui.model import Count, Hearing, Lately, Queue, Rate, Ref, State
 
 NOW_MS = 1_800_000_000_000
@@ -48,7 +46,7 @@ def test_a_queue_at_rest_is_remembered_by_few_marks() -> None:
 def test_a_mark_of_before_the_first_look_says_at_once_what_happened_lately() -> None:
     rates = Rates()
     last(queue(0, {"in": 900, "out": 400, "failed": 300, "dead": 100}, ready=500), rates=rates)
-    lately = rates.remember(MAIL, Mark(NOW_MS - WINDOW_MS, 800, 350, 250, 90, None))
+    lately = rates.remember(MAIL, Mark(NOW_MS - WINDOW_MS, Sums(800, 350, 250, 90)))
     assert lately == Lately(WINDOW_MS, came=100, done=50, failed=50, died=10, grew=40)
 
 
@@ -68,7 +66,7 @@ def test_without_a_place_for_done_jobs_nobody_knows_the_share_that_fails() -> No
 def test_a_job_that_is_canceled_did_not_die() -> None:
     def look(after_ms: int, canceled: int, **counts: int) -> Queue:
         found = queue(after_ms, **counts)
-        return replace(found, counts=(*found.counts, Count("canceled", State.DEAD, canceled, failures=False)))
+        return found._replace(counts=(*found.counts, Count("canceled", State.DEAD, canceled, failures=False)))
 
     lately = last(look(0, 0, ready=100, done=0, dead=0), look(2_000, 30, ready=70, done=0, dead=2)).lately
     assert (lately.came, lately.failed, lately.died, lately.grew) == (2, 2, 2, -30)

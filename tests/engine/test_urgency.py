@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from rqtui.config.thresholds import DEFAULTS, Limit
 from rqtui.engine import health
 from rqtui.engine.urgency import step, weight
@@ -20,11 +18,11 @@ def counted(**counts: int) -> tuple[Count, ...]:
 
 def test_one_stale_job_never_outweighs_five_thousand_dead() -> None:
     stale = health.judged(
-        replace(QUEUE, counted_ms=NOW_MS, counts=counted(ready=1), workers=1, oldest_ready_ms=20 * 86_400_000),
+        QUEUE._replace(counted_ms=NOW_MS, counts=counted(ready=1), workers=1, oldest_ready_ms=20 * 86_400_000),
         limits=DEFAULTS._replace(waiting=Limit(None, 1_000)),
     )
     dead = health.judged(
-        replace(QUEUE, counted_ms=NOW_MS, counts=counted(dead=5_000, done=99_000), counters={}),
+        QUEUE._replace(counted_ms=NOW_MS, counts=counted(dead=5_000, done=99_000), counters={}),
         limits=DEFAULTS._replace(dead=Limit(1_000)),
     )
     assert (stale.verdict.severity, dead.verdict.severity) == ("critical", "warning")
@@ -35,7 +33,7 @@ def test_weight_grows_with_severity_jobs_and_time() -> None:
     def heavy(severity: str, jobs: int, minutes: int) -> float:
         since_ms = NOW_MS - minutes * 60_000
         found = Finding("failing", severity, "mail", "", jobs=jobs, since_ms=since_ms)
-        return weight(replace(QUEUE, counted_ms=NOW_MS, findings=(found,)))
+        return weight(QUEUE._replace(counted_ms=NOW_MS, findings=(found,)))
 
     assert heavy("warning", 10, 5) < heavy("warning", 11, 5) < heavy("warning", 11, 50) < heavy("critical", 11, 50)
     assert heavy("warning", 1, 10**7) == 4
@@ -43,20 +41,20 @@ def test_weight_grows_with_severity_jobs_and_time() -> None:
 
 def test_a_queue_that_cannot_be_counted_stands_high() -> None:
     broken = health.judged(Queue("mail", "native", error="a key holds a string"))
-    late = health.judged(replace(QUEUE, expired=30, next_expiry_ms=-60_000))
+    late = health.judged(QUEUE._replace(expired=30, next_expiry_ms=-60_000))
     assert weight(broken) > weight(late)
 
 
 def test_worst_first_is_by_weight_then_by_name_and_stays_while_it_is_about_the_same() -> None:
     def failing(name: str, severity: str, jobs: int) -> Queue:
-        return replace(QUEUE, name=name, findings=(Finding("failing", severity, name, "", jobs=jobs),))
+        return QUEUE._replace(name=name, findings=(Finding("failing", severity, name, "", jobs=jobs),))
 
     queues = [
         failing("e", "warning", 3),
         failing("a", "warning", 300),
         failing("c", "critical", 5_000),
         failing("b", "critical", 4_900),
-        replace(QUEUE, name="d"),
+        QUEUE._replace(name="d"),
         failing("f", "critical", 70),
     ]
     assert step(queues[2]) == step(queues[3])

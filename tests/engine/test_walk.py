@@ -281,3 +281,23 @@ def test_the_script_tries_no_pattern_in_vain_and_misses_none(any_client: Redis) 
     assert all(len(keys) == 1 and keys[0] in fits[pattern] for pattern, keys in examples.items())
     assert examples.keys() == {pattern for pattern, keys in fits.items() if keys}
     assert (answer.values["looked"], answer.values["cursor"]) == (len(set(KEYS)), "0")
+
+
+def test_systems_that_are_not_here_cost_one_trip_together(url: str, client: Redis) -> None:
+    client.sadd("rqtui:queues", "news")
+    engine = Engine(connect(url, meter=Meter()), registry.make_all())
+    meter = meter_of(engine.client)
+    assert meter
+
+    def looked() -> tuple[list[Ref], int]:
+        before = meter.total()
+        for _chunk in engine.discover():
+            pass
+        return engine.refs, (meter.total() - before).trips
+
+    looked()
+    assert looked() == ([NEWS], 3), "what shows the others, the native names, a step of the walk"
+    client.sadd("rq:queues", "rq:queue:mail")
+    assert looked() == ([Ref("rq", "mail"), NEWS], 4)
+    client.set("orizuru:consumers", "somebody's")
+    assert looked()[0] == [Ref("rq", "mail"), NEWS]

@@ -78,7 +78,7 @@ def test_no_native_script_has_its_own_version_of_a_block(blocks: ModuleType) -> 
 
 
 def test_a_block_is_not_taken_for_a_script() -> None:
-    assert set(load("shared")) == {"heads", "tally", "walk"}
+    assert set(load("shared")) == {"tally", "walk"}
 
 
 PLANTED: dict[str, tuple[Callable[[Path], int], str]] = {  # what is done to the tree, and what is said of which line

@@ -25,7 +25,7 @@ from rqtui.layout.foreign import Entrywise, rows_by_name
 from rqtui.layout.layout import Answers, Ask, answered, typed
 from rqtui.layout.option_values import NAME, NAME_OR_NOTHING, matching, whole
 from rqtui.layout.recent import Recent
-from rqtui.model import Attempt, Fact, Figures, Finding, Job, Outcome, Page, Place, Queue, State, Worker, changed
+from rqtui.model import Attempt, Fact, Figures, Finding, Job, Outcome, Page, Place, Queue, State, Worker
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Answer, Call
 from rqtui.systems.celery import messages
@@ -218,11 +218,15 @@ class Celery(Entrywise):
         self._queues.update(held)
         yield held
 
+    def shown_by(self) -> Sequence[str]:
+        """What workers hold, and its own queue's binding."""
+        keys = self._shared_keys()
+        return keys["unacked"], keys["unacked_index"], f"{self.prefix}_kombu.binding.celery"
+
     def _is_here(self, client: Any) -> bool:
         """Whether the keys of all queues are of Kombu's types, or its own queue is bound."""
-        keys = self._shared_keys()
         pipe = client.pipeline(transaction=False)
-        for key in (keys["unacked"], keys["unacked_index"], f"{self.prefix}_kombu.binding.celery"):
+        for key in self.shown_by():
             pipe.type(to_bytes(key))
         found = [to_text(kind) for kind in pipe.execute(raise_on_error=False) if not isinstance(kind, Exception)]
         return found[:2] == ["hash", "zset"] or found[2:] == ["set"]
@@ -242,6 +246,7 @@ class Celery(Entrywise):
 
     def spotted(self, client: Any, found: Sequence[bytes]) -> list[str]:
         """The queues that are bound, of any exchange."""
+        self._database = _database_of(client)
         if not self.is_asked:
             self._take_prefix({to_text(key).partition("_kombu.binding.")[0] for key in found})
         start = to_bytes(f"{self.prefix}_kombu.binding.")
@@ -608,8 +613,7 @@ class Celery(Entrywise):
         if paused_ms is not None and self.overheard.youngest_ms() > paused_ms:
             paused_ms = None  # who was started since takes from it
         found = self._heard_findings(made) if self.hearing.since_ms is not None and not self.hearing.problem else ()
-        return changed(
-            made,
+        return made._replace(
             workers=alive if is_long or alive else None,
             findings=(*made.findings, *found),
             paused=paused_ms is not None,

@@ -224,10 +224,14 @@ class Signs(NamedTuple):
     is_sampled: bool
 
 
+_SIGNS: dict[Signs, Signs] = {}  # the same object for the same signs: there may be ten thousand queues
+
+
 def signs(queue: Queue) -> Signs:
     """The signs in the row of a queue."""
     known = [count for count in queue.counts if count.is_known]
-    return Signs(len({count.state for count in known}) < len(State), any(not count.exact for count in known))
+    signs = Signs(len({count.state for count in known}) < len(State), any(not count.exact for count in known))
+    return _SIGNS.setdefault(signs, signs)
 
 
 def legend(shown: Collection[Signs], *, is_all: bool) -> str:

@@ -261,7 +261,7 @@ class Overview(View):
         self._arrange()
         self._take(snapshot)
         refs = self.session.refs
-        counted = {Ref(queue.layout, queue.name): queue for queue in snapshot.queues}
+        counted = snapshot.by_ref()
         self._known.update(counted)
         self._signs.update((ref, queues.signs(queue)) for ref, queue in counted.items())
         self._rates.update(snapshot.rates)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -241,7 +240,7 @@ def test_findings_lead_to_the_right_one_of_several_places_of_a_state() -> None:
     parts = tuple(Place(name, State.RESERVED, "k", "zset", where=name) for name in ("held", "late"))
     counted = Queue("q", "s", (Count("held", State.RESERVED, 9), Count("late", State.RESERVED, 1)))
     late = Finding("expired-not-reaped", "warning", "q", "…")
-    assert board_layout.first_place(parts, replace(counted, findings=(late,))) == "late"
+    assert board_layout.first_place(parts, counted._replace(findings=(late,))) == "late"
 
 
 @on_screen

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from rqtui.model import Count, Queue, Rate, State
 from rqtui.tui.widgets import chrome
 
@@ -29,13 +27,13 @@ def test_the_line_of_a_board_with_tabs_says_what_its_tabs_do_not() -> None:
     words = said(width=126)
     assert words.startswith("mail  native   failing 12.5 %   oldest 4m12   drains in 18s   workers 3   next due in 9s|")
     assert "in 2/s  out 14/s" in words and not any(str(count.count) in words for count in QUEUE.counts)
-    late = said(replace(QUEUE, overdue=7, next_due_ms=-5_000, expired=2, paused=True), width=118)
+    late = said(QUEUE._replace(overdue=7, next_due_ms=-5_000, expired=2, paused=True), width=118)
     assert "paused" in late and "7 due" in late and "2 leases over" in late and "next" not in late
 
 
 def test_where_room_is_short_the_rates_and_the_most_pressing_stay() -> None:
     for width in range(24, 130):
-        words = said(replace(QUEUE, name="acme.production.mail"), width=width)
+        words = said(QUEUE._replace(name="acme.production.mail"), width=width)
         assert "failing" in words or width < 39, words
         assert "out 14/s" in words, words
 
