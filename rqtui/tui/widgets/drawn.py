@@ -20,7 +20,7 @@ def strip(widget: Widget, line: Content, width: int) -> Strip:
     style = widget.visual_style
     if line.cell_length <= width and "\n" not in line.plain and "\t" not in line.plain:
         pieces = [Segment(text, (style + of).rich_style) for text, of in line.render(style, end="")]
-        return Strip(pieces, line.cell_length).adjust_cell_length(width, widget.rich_style)
+        return Strip(pieces, line.cell_length).adjust_cell_length(width, style.rich_style)
     strips = Visual.to_strips(widget, line, width, 1, style)
     return strips[0].adjust_cell_length(width, widget.rich_style) if strips else Strip.blank(width, widget.rich_style)
 
