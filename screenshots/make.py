@@ -1,6 +1,7 @@
 """Makes the pictures of the README from seeded data: `python screenshots/make.py`.
 
-The same commit makes the same files, byte for byte. Fonts are whatever monospace the reader has.
+The same commit makes the same files, byte for byte, but for what chance decides: the order of a Redis set, and whether
+a row that has just changed is still lit. Fonts are whatever monospace the reader has.
 """
 
 from __future__ import annotations

@@ -37,7 +37,11 @@ if not visibility or #visibility > 10 or not string.find(visibility, '^%d+$') th
 end
 local visibility_ms = visibility * 1000
 -- end
--- block: celery_entry, celery_held, celery_spread
+-- block: type_of, celery_entry, celery_held, celery_spread
+local function type_of(key) -- a table, or a string where Redis is played
+  local found = redis.call('TYPE', key)
+  return type(found) == 'table' and found.ok or found
+end
 local function eta_ms(text) -- `2026-11-22T21:44:12.311195+00:00`; -1 for what is no time
   local y, mon, d, h, min, s, rest = string.match(text, '^(%d%d%d%d)-(%d%d)-(%d%d)[T ](%d%d):(%d%d):(%d%d)(.*)$')
   if not y then return -1 end
@@ -125,7 +129,8 @@ local function each_held(first, last, most, look, budget) -- look(text, queue, p
   end
   return last + 1
 end
-local card = redis.call('ZCARD', unacked_index)
+local is_theirs = type_of(unacked) == 'hash' and type_of(unacked_index) == 'zset'
+local card = is_theirs and redis.call('ZCARD', unacked_index) or 0
 local stretches = {{0, math.min(card, 200) - 1}}
 if card > 200 then
   stretches[1][2] = 63

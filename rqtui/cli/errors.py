@@ -15,6 +15,9 @@ from rqtui.cli.session import Session
 from rqtui.text.widths import Width
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rqtui.model import Ref
     from rqtui.reports.errors import Errors, Group
 
 
@@ -41,7 +44,7 @@ def errors(session: Session, queues: QUEUES = None, by: BY = Width.CAUSE) -> int
         groups = [_group(group, found.size.is_whole) for group in found.groups]
         output.write_json({**sampling.size_document(found.size), "by": by.value, "errors": groups})
     else:
-        _write_errors(found)
+        _write_errors(found, engine.refs)
         note_if_unheard(engine, refs)
         if silent := sampling.silent_systems(engine, refs, "error"):
             output.say(f"{silent} no errors.")
@@ -73,11 +76,13 @@ def _group(group: Group, is_exact: bool) -> dict[str, Any]:
     }
 
 
-def _write_errors(found: Errors) -> None:
+def _write_errors(found: Errors, known: Iterable[Ref]) -> None:
+    """`known`: all queues that are there."""
     from rqtui.text import formats
     from rqtui.text.body import mask_text
+    from rqtui.text.names import named, twins
 
-    now_ms = found.size.taken_ms
+    now_ms, both = found.size.taken_ms, twins(known)
 
     def ago(at_ms: int | None) -> str:
         return "" if at_ms is None else formats.age(max(0, now_ms - at_ms))
@@ -90,7 +95,7 @@ def _write_errors(found: Errors) -> None:
             mask_text(group.short_message) or "(no error is kept)",
             group.frame,
             ", ".join(group.kinds[:3]) + (f" +{len(group.kinds) - 3}" if len(group.kinds) > 3 else ""),
-            ", ".join(ref.queue for ref in group.refs[:3])
+            ", ".join(named(ref, both) for ref in group.refs[:3])
             + (f" +{len(group.refs) - 3}" if len(group.refs) > 3 else ""),
             ago(group.first_ms),
             ago(group.last_ms),

@@ -9,7 +9,9 @@ from rqtui.cli.arguments import QUEUES, engine_for, note_if_unheard
 from rqtui.cli.session import Session
 
 if TYPE_CHECKING:
-    from rqtui.model import Figures
+    from collections.abc import Iterable
+
+    from rqtui.model import Figures, Ref
     from rqtui.reports.kinds import Kind, Kinds
 
 
@@ -28,7 +30,7 @@ def kinds(session: Session, queues: QUEUES = None) -> int:
             {**sampling.size_document(found.size), "kinds": [_kind(kind, found.size.is_whole) for kind in found.kinds]}
         )
     else:
-        _write_kinds(found)
+        _write_kinds(found, engine.refs)
         note_if_unheard(engine, refs)
         if silent := sampling.silent_systems(engine, refs, "name"):
             output.say(f"{silent} no kinds of jobs.")
@@ -68,9 +70,11 @@ def _figures(found: Figures | None) -> dict[str, Any] | None:
     }
 
 
-def _write_kinds(found: Kinds) -> None:
+def _write_kinds(found: Kinds, known: Iterable[Ref]) -> None:
+    """`known`: all queues that are there."""
     from rqtui.model import State
     from rqtui.text.formats import UNKNOWN, age, duration, share
+    from rqtui.text.names import named, twins
 
     def figures(kind: Kind) -> list[str]:
         kept = kind.figures
@@ -78,10 +82,11 @@ def _write_kinds(found: Kinds) -> None:
             return [UNKNOWN] * 3
         return [str(kept.processed), share(kept.failed, kept.processed), duration(kept.mean_ms)]
 
+    both = twins(known)
     rows = [
         [
             kind.name or "(no kind)",
-            kind.ref.queue or UNKNOWN,
+            named(kind.ref, both) or UNKNOWN,
             *(str(kind.counts.get(state, 0)) for state in State),
             str(kind.failed),
             age(kind.wait_ms),

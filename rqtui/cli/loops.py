@@ -72,16 +72,18 @@ def _coming(engine: Engine, coming: Coming, taken_ms: int) -> dict[str, Any]:
 def _write(engine: Engine, found: Report) -> None:
     from rqtui.reports.loops import becomes
     from rqtui.text.formats import numbered
+    from rqtui.text.names import named, twins
 
     for one in found.loops:
         said = "nothing waits for it" if one.next_ms is None else f"{one.late} late, the next {_when(one.next_ms)}"
         runs = f"; {numbered(one.elsewhere, 'screen')} elsewhere" if one.elsewhere else ""
         output.write_lines([f"{one.verb}: {said}{runs}"])
+    both = twins(engine.refs)
     rows = [
         [
             _when(each.in_ms),
             each.verb,
-            each.ref.queue,
+            named(each.ref, both),
             documents.label(each.job.id),
             each.job.worker,
             f"{each.job.attempts}/{each.job.max_attempts}" if each.job.max_attempts else str(each.job.attempts),

@@ -122,18 +122,20 @@ def _heard_while_waiting() -> Iterator[None]:
     Python's handlers run when a system call is interrupted, and one that had not begun yet is not: it waits for ever.
     So a thread is told of each signal, and interrupts the main one a little later by SIGURG, which means nothing here.
     """
-    if not hasattr(signal, "SIGURG"):
+    known = signal.set_wakeup_fd(-1)
+    if known != -1 or not hasattr(signal, "SIGURG"):  # somebody is told of them already
+        signal.set_wakeup_fd(known, warn_on_full_buffer=False)
         yield
         return
     read, write = os.pipe()
     os.set_blocking(write, False)
     urged = signal.signal(signal.SIGURG, lambda _number, _frame: None)
-    woken = signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+    signal.set_wakeup_fd(write, warn_on_full_buffer=False)
     threading.Thread(target=_urge, args=(read, threading.get_ident()), name="rqtui-signals", daemon=True).start()
     try:
         yield
     finally:
-        signal.set_wakeup_fd(woken)
+        signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGURG, urged)
         os.close(write)
 

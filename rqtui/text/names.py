@@ -7,8 +7,11 @@ else turns names into bytes or bytes into names; what a person sees of a name is
 from __future__ import annotations
 
 import base64
+from collections import Counter
+from collections.abc import Collection, Iterable
 
 from rqtui.errors import UsageError
+from rqtui.model import Ref
 
 ENCODING = ("utf-8", "surrogateescape")
 """For `encode` and `decode` of whole columns, where a call per name would cost more than the work."""
@@ -45,3 +48,14 @@ def from_base64(word: str) -> bytes | None:
 def to_text(raw: bytes) -> str:
     """A name as it is used inside, whatever its bytes are."""
     return raw.decode(*ENCODING)
+
+
+def twins(refs: Iterable[Ref]) -> frozenset[str]:
+    """The names that queues of several systems have."""
+    often = Counter(ref.queue for ref in dict.fromkeys(refs))
+    return frozenset(name for name, number in often.items() if number > 1)
+
+
+def named(ref: Ref, twins: Collection[str]) -> str:
+    """The name of a queue; with its system before it, as in `rq:mail`, where it is one of `twins`."""
+    return str(ref) if ref.queue in twins else ref.queue

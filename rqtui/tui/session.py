@@ -22,6 +22,7 @@ from rqtui.errors import UsageError
 from rqtui.model import Focus, Queue, Ref, Snapshot
 from rqtui.operations.journal import Journal
 from rqtui.operations.watch import Watch
+from rqtui.text.names import named, twins
 from rqtui.tui.format import recent
 
 if TYPE_CHECKING:
@@ -105,6 +106,7 @@ class Session:
         self.layouts: Mapping[str, Layout] = {}
         self.refs: list[Ref] = []
         self._engine_refs: list[Ref] | None = None  # of which these are a copy
+        self.twins: frozenset[str] = frozenset()  # names that queues of several systems have
         self.snapshot: Snapshot | None = None
         self.pictured = Focus()  # what the last picture was asked to show
         self._pictured_s = 0.0  # `time.monotonic`
@@ -151,7 +153,7 @@ class Session:
         self.snapshot = message.snapshot
         known = self.engine.refs if self.engine else []
         if known is not self._engine_refs:  # a list that is replaced when there are others, never changed
-            self._engine_refs, self.refs = known, list(known)
+            self._engine_refs, self.refs, self.twins = known, list(known), twins(known)
         self.watch.look(message.snapshot)
         self.pictured, self._pictured_s = message.focus, time.monotonic()
         self.known.update((Ref(queue.layout, queue.name), queue) for queue in message.snapshot.queues)
@@ -166,6 +168,10 @@ class Session:
     def system_of(self, ref: Ref) -> str:
         """Which system a queue belongs to, where that is worth a word: it is another one than ours."""
         return "" if ref.layout == DEFAULT_SYSTEM else ref.layout
+
+    def named(self, ref: Ref) -> str:
+        """The name of a queue, with its system where queues of several systems have that name."""
+        return named(ref, self.twins)
 
     def find(self, name: str) -> Ref:
         """The queue of that name; UsageError in words where it cannot be one."""

@@ -654,7 +654,7 @@ def test_check_names_what_is_broken_and_repair_mends_it(client: Redis, url: str)
 
 def test_health_tells_the_worst_by_its_exit_code(client: Redis, url: str, settings) -> None:
     settings("save", "3600 1")
-    Queue("mail", client).put(1)
+    Queue("mail", client).put(1, delay=3600)  # that a ready one has no worker would be told after five seconds
     assert (shell(url, "health").code, shell(url, "health", "--json").json["severity"]) == (0, "ok")
     shell(url, "act", "pause", "mail")
     ran = shell(url, "health", "mail", "--json")

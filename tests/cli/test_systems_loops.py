@@ -135,6 +135,10 @@ def test_a_name_of_two_layouts_is_asked_back_and_its_layout_settles_it(client: R
     assert dump(client) == before
     assert shell(url, "jobs", "native:mail", "ready", "--json").json["total"] == 1
     assert shell(url, "jobs", "redisched:mail", "ready", "--json").json["total"] == 2
+    assert shell(url, "act", "kill", "native:mail", "ours", "--yes").code == 0
+    for words in (("kinds",), ("errors",)):
+        assert "native:mail" in shell(url, *words).out, words
+    assert "redisched:mail" in shell(url, "loops").out
     remedies = [
         each["remedy"] for each in shell(url, "health", "redisched:mail", "native:mail", "--json").json["findings"]
     ]

@@ -237,6 +237,7 @@ def test_the_lease_is_extended_while_a_command_runs(
 
 RESERVED = "rqtui:{mail}:reserved"
 UNTIL = "import os,sys,time\nwhile not os.path.exists(sys.argv[1]): time.sleep(0.01)"
+BEGUN_UNTIL = f"open(__import__('sys').argv[2],'w').close()\n{UNTIL}"
 PID = "import os,sys,time; open(sys.argv[1],'w').write(str(os.getpid())); time.sleep(60)"
 
 
@@ -298,10 +299,10 @@ def test_an_outcome_that_redis_could_not_be_told_is_told_later(
 ) -> None:
     with Queue("mail", url) as direct, Proxy(url) as proxy, Queue("mail", proxy.url) as queue:
         direct.put(1, id="a")
-        ended = tmp_path / "ended"
+        began, ended = tmp_path / "began", tmp_path / "ended"
         ran: list[Ran] = []
-        running, stop = background(queue, [*python(UNTIL), str(ended)], report=ran.append)
-        wait_until(lambda: direct.counts()["reserved"], 5)
+        running, stop = background(queue, [*python(BEGUN_UNTIL), str(ended), str(began)], report=ran.append)
+        wait_until(began.exists, 5, "it runs: the reply of what took it has come through")
         proxy.refuse()
         ended.touch()
         wait_until(lambda: [each.outcome for each in ran] == ["unsettled"], 120, "its outcome could not be told")

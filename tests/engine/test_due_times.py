@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from types import SimpleNamespace
 
 import pytest
 from aging import age
@@ -11,6 +12,7 @@ from redis import Redis
 
 from rqtui.client.queue import Queue
 from rqtui.connection.connect import connect
+from rqtui.engine import due_times
 from rqtui.engine.due_times import RESTS, Heads, keys
 from rqtui.engine.engine import Engine
 from rqtui.engine.loops import UPKEEP, mover
@@ -34,6 +36,14 @@ def calls(client: Redis) -> int:
     return sum(each["calls"] for name, each in found.items() if name.startswith("cmdstat_eval"))
 
 
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """That of the looks, which goes on when it is told to: what a look found holds for a second."""
+    stands = SimpleNamespace(now_s=time.monotonic())
+    monkeypatch.setattr(due_times, "time", SimpleNamespace(monotonic=lambda: stands.now_s))
+    return stands
+
+
 def look_again(heads: Heads) -> None:
     """The second until the next look is over."""
     for look in heads._looks.values():
@@ -51,20 +61,21 @@ def test_an_idle_round_over_many_queues_is_a_few_calls(client: Redis) -> None:
     assert calls(client) - before == len(done.steps) + 1
 
 
-def test_ten_thousand_queues_are_looked_at_rarely_and_not_all_at_first(client: Redis) -> None:
+def test_ten_thousand_queues_are_looked_at_rarely_and_not_all_at_first(client: Redis, clock: SimpleNamespace) -> None:
     heads, refs = Heads(NATIVE), [Ref("native", f"m{at:05}") for at in range(10_000)]
     works = [mover(verb, client, NATIVE, lambda: refs, most_idle=30, heads=heads) for verb in ("dispatch", "reap")]
-    began_s, before = time.monotonic(), client.info("commandstats").get("cmdstat_exists", {}).get("calls", 0)
+    before = client.info("commandstats").get("cmdstat_exists", {}).get("calls", 0)
     rounds = [work() for work in works]
     assert all(len(done.steps) <= 10_000 // UPKEEP + 1 for done in rounds)
     look_again(heads)
     works[0]()
     asked = client.info("commandstats")["cmdstat_exists"]["calls"] - before
     assert asked == (2 + 3 + 3) * 10_000 / 10, "a look for both verbs asks for each of three places once"
-    assert heads._looks["reap"].next_s - began_s >= 6, "and the next is six seconds later"
-    Queue("m09999", client).put("soon", delay="7s")
+    assert heads._looks["reap"].next_s - clock.now_s >= 6, "and the next is six seconds later"
+    clock.now_s = time.monotonic()
+    Queue("m09999", client).put("soon", delay="9s")
     look_again(heads)
-    assert 0 < works[0]().wait_s <= 7 and works[0]().wait_s <= 7, (
+    assert 0 < works[0]().wait_s <= 9 and works[0]().wait_s <= 9, (
         "what falls due until the next look is told by this one"
     )
     assert heads._looks["dispatch"].due_s.keys() == {Ref("native", "m09999")}
@@ -91,6 +102,7 @@ def test_what_falls_due_between_two_looks_is_not_kept_until_the_second(client: R
     assert work().wait_s <= 0.3
 
 
+@pytest.mark.usefixtures("clock")
 def test_two_loops_share_a_look(client: Redis) -> None:
     heads, refs = Heads(NATIVE), refs_of(40)
     works = [mover(verb, client, NATIVE, lambda: refs, most_idle=30, heads=heads) for verb in ("dispatch", "reap")]
@@ -185,6 +197,7 @@ def test_one_slow_look_does_not_put_off_the_next_and_two_in_a_row_do(client: Red
             assert (rests_s(delay_s) > RESTS * 0.4) is is_put_off
 
 
+@pytest.mark.usefixtures("clock")
 def test_a_picture_is_a_look_where_it_tells_all_that_one_would(client: Redis) -> None:
     heads, refs = Heads(NATIVE), refs_of(40)
     engine = Engine(client, [NATIVE["native"]])
@@ -210,6 +223,7 @@ def test_a_picture_is_a_look_where_it_tells_all_that_one_would(client: Redis) ->
     assert client.info("commandstats")["cmdstat_exists"]["calls"] > asked, "a second later the heads are"
 
 
+@pytest.mark.usefixtures("clock")
 def test_a_picture_of_some_queues_or_of_kept_jobs_or_of_an_error_is_no_look(client: Redis) -> None:
     refs = refs_of(3)
     engine = Engine(client, [NATIVE["native"]])

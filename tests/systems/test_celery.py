@@ -923,6 +923,24 @@ def test_keys_of_other_types_under_its_names_are_named_and_stop_nothing_else(any
     assert {each.keys for each in counted(engine_on(any_client)).findings} == {("unacked_index",)}
 
 
+def test_what_waits_is_counted_where_a_key_of_what_workers_hold_is_another_programs(any_client: Redis) -> None:
+    for key in ("unacked", "unacked_index"):
+        any_client.flushall()
+        world(any_client)
+        any_client.delete(key)
+        any_client.set(key, "another's")
+        engine = engine_on(any_client)
+        both = {each.name: each for each in engine.snapshot(Focus(is_thorough=True)).queues}
+        told = {finding.keys: finding.text for each in both.values() for finding in each.findings}
+        assert told[(key,)].startswith(f"key {key} holds a string")
+        alone = {"celery": counted(engine), "mail": counted(engine, MAIL)}
+        for queue in (*both.values(), *alone.values()):
+            waiting = {"celery": 5, "mail": 1}[queue.name]
+            assert not queue.error and keyed(queue) == dict.fromkeys(keyed(queue), 0) | {"queue": waiting}, (key, queue)
+        assert f"key {key} holds a string" in engine.page(CELERY, "unacked").error
+        assert engine.page(CELERY, "queue").total == 5
+
+
 def test_who_looks_for_schedules_is_told_where_they_are(client: Redis, url: str) -> None:
     world(client)
     told = shell(url, "schedules")

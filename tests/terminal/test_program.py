@@ -71,7 +71,7 @@ def test_a_whole_run(terminal: Terminal, url: str, client: Redis, tmp_path: Path
         os.killpg(worker.pid, signal.SIGKILL)
         worker.wait()
     terminal.keys("3")
-    terminal.until("1 expired")
+    terminal.until("1 lease over")
     assert ids(client, "reserved") == ["first"]
     terminal.keys(".")
     wait_until(lambda: ids(client, "reserved") == [], PATIENCE_S, "the reaper took it back")

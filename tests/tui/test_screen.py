@@ -590,7 +590,7 @@ async def test_while_the_reaper_is_off_an_expired_lease_stays(url: str, seeded: 
         await it.press("r")
         await it.until_shown("mail")
         await it.press("enter", "3")
-        await it.until_shown("1 expired")
+        await it.until_shown("1 lease over")
         assert seeded.ids("reserved") == ["a1"]
         await it.press("t")
         await it.until_shown("reap ■ off")

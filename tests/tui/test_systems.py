@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pytest
 from families import case
 from redis import Redis
-from screens import NARROW, WIDE, Screen, Seeded, back_to_overview, on_screen, screen
+from screens import NARROW, WIDE, Screen, Seeded, back_to_overview, on_screen, opened_view, screen
 from textual.widgets import Input, TextArea
 
 from rqtui.client.queue import Queue as Client
@@ -607,3 +607,21 @@ def test_jobs_that_an_upgrade_left_in_paused_are_resumed_by_the_key_of_a_paused_
         return verb.name if verb else ""
 
     assert (meant(0), meant(2)) == ("pause", "resume")
+
+
+@on_screen
+async def test_every_view_names_the_system_of_a_queue_whose_name_another_system_has_too(
+    url: str, client: Redis
+) -> None:
+    seeded = Seeded(client)
+    seeded.bury("dead")
+    seeded.put("held", "waiting")
+    seeded.reserve()
+    redisched.Scheduler(client, "mail").put("r1", b"{}", -60)
+    async with screen(url, WIDE) as it:
+        await it.until_shown("2 queues")
+        for view in ("kinds", "errors", "workers", "loops"):
+            await opened_view(it, view)
+            await it.press("quotation_mark")  # all queues, and not the one under the cursor alone
+            await it.until_shown("native:mail")
+            await back_to_overview(it)

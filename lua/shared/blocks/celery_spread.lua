@@ -1,12 +1,14 @@
 -- Celery: what workers hold of each queue, by its name. Of more than 200 entries the first 64 and four stretches of 32 are looked at, up
 -- to the end; the rest are taken to be like them. An entry of more than 16 kB is counted and not read, and no more than 400 kB of each stretch are read.
--- needs    unacked_index now_ms visibility_ms each_held
+-- Where one of the two keys is another program's, nobody holds anything; `faults.lua` names the key.
+-- needs    unacked unacked_index now_ms visibility_ms each_held type_of
 -- gives    is_all   whether all of them were looked at
 --          shares   how many of a queue stand in eta, in unacked, in late
 --          of_all   the same of all queues
 --          next_due next_restore  by queue, in ms
 --          named    by queue, up to 20 tasks that were met
-local card = redis.call('ZCARD', unacked_index)
+local is_theirs = type_of(unacked) == 'hash' and type_of(unacked_index) == 'zset'
+local card = is_theirs and redis.call('ZCARD', unacked_index) or 0
 local stretches = {{0, math.min(card, 200) - 1}}
 if card > 200 then
   stretches[1][2] = 63

@@ -6,8 +6,7 @@ Pure functions from counted queues to cells. A group of queues is shown by the s
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from rqtui.engine import urgency
@@ -34,17 +33,6 @@ _NARROW_CELLS = {**dict.fromkeys(State, 5), State.READY: 6, State.DEAD: 6}  # 99
 _NARROW_DROPS = {"rate": 4, "spark": 5, "oldest": 6, "workers": 7, "share": 9}  # how it moves goes before the rest
 _WIDE_DROPS = {"oldest": 4, "rate": 5, "workers": 6, "share": 7, "spark": 10}
 _DROP = {State.SCHEDULED: 3, State.READY: 0, State.RESERVED: 2, State.DONE: 8, State.DEAD: 1}
-
-
-def twins(refs: Iterable[Ref]) -> frozenset[str]:
-    """The names that queues of several systems have."""
-    often = Counter(ref.queue for ref in dict.fromkeys(refs))
-    return frozenset(name for name, number in often.items() if number > 1)
-
-
-def named(ref: Ref, twins: Collection[str]) -> str:
-    """The name of a queue; with its system before it, as in `rq:mail`, where it is one of `twins`."""
-    return str(ref) if ref.queue in twins else ref.queue
 
 
 class Shape(NamedTuple):

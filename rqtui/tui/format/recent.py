@@ -13,9 +13,9 @@ from textual.content import Content
 
 from rqtui.model import Ref
 from rqtui.text import formats
+from rqtui.text.names import named
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
-from rqtui.tui.format import queues
 
 if TYPE_CHECKING:
     from rqtui.engine.loops import Loop
@@ -37,8 +37,8 @@ class Entry(NamedTuple):
 
     def where(self, twins: Collection[str]) -> str:
         """The queue, with its system where its name is one of `twins`; of several `rq:mail and 2 more`."""
-        named = queues.named(self.ref, twins)
-        return f"{named} and {self.more} more" if self.more else named
+        name = named(self.ref, twins)
+        return f"{name} and {self.more} more" if self.more else name
 
 
 def entries(loops: Iterable[Loop], changes: Iterable[Entry], most: int) -> list[Entry]:

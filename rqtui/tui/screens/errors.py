@@ -73,7 +73,7 @@ class Errors(ReportView):
 
     def columns(self) -> Sequence[Column]:
         """The queue only where there are several."""
-        fit = elision.among(safe(ref.queue) for ref in self.session.refs)
+        fit = elision.among(safe(self.session.named(ref)) for ref in self.session.refs)
         queue = () if len(self.refs) == 1 else (Column("queue", "queue", 8, weight=1, drop=4, style="muted", fit=fit),)
         cells = self._frame_cells
         frame = (Column("frame", "raised at", cells, drop=1, style="muted"),) if cells else ()
@@ -135,7 +135,8 @@ class Errors(ReportView):
 
     def row(self, group: Group, now_ms: int) -> Row:
         """The line of a group."""
-        queue: tuple[Cell, ...] = () if len(self.refs) == 1 else (_some([ref.queue for ref in group.refs]),)
+        named = [self.session.named(ref) for ref in group.refs]
+        queue: tuple[Cell, ...] = () if len(self.refs) == 1 else (_some(named),)
         frame: tuple[Cell, ...] = (safe(group.frame),) if self._frame_cells else ()
         total = self.report.count if self.report else 0
         return Row(

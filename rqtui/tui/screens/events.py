@@ -23,7 +23,6 @@ from rqtui.text import formats
 from rqtui.text.pieces import Cell, Piece
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
-from rqtui.tui.format import queues
 from rqtui.tui.format.recent import Entry
 from rqtui.tui.format.rows import Column, Row
 from rqtui.tui.target import Target
@@ -46,7 +45,6 @@ class Events(View):
     def __init__(self, refs: tuple[Ref, ...]) -> None:
         super().__init__()
         self._given, self._refs = refs, refs
-        self._twins: frozenset[str] = frozenset()  # names that queues of several systems have
         self._busiest: tuple[Ref, ...] = ()  # of more queues than can be followed; chosen once, so that none jumps
         self._kept: deque[Event] = deque(maxlen=KEPT)  # the newest first
         self._waiting: list[Event] = []  # that came while the rows stand still, the oldest first
@@ -68,7 +66,6 @@ class Events(View):
     def compose_view(self) -> ComposeResult:
         """The table."""
         self._refs = self._given or tuple(self.session.refs)
-        self._twins = queues.twins(self._refs)
         yield Table(
             columns(len(self._refs) > 1),
             empty="looking …",
@@ -179,7 +176,7 @@ class Events(View):
         if not self._told and self.session.layouts:
             here = set(self._refs)
             done = [entry for entry in self.session.happened(HAPPENED) if entry.ref in here]
-            where = partial(Entry.where, twins=self._twins) if len(self._refs) > 1 else None
+            where = partial(Entry.where, twins=self.session.twins) if len(self._refs) > 1 else None
             rows = [_step(number, entry, where) for number, entry in enumerate(done)]
         sign = (self._rows[0].id if self._rows else None, len(self._rows), self.filter_text)
         is_same, self._sign = sign == self._sign, sign
@@ -235,7 +232,7 @@ class Events(View):
         layout = self.session.layouts.get(event.ref.layout)
         id = safe(event.id) or Piece("the queue", "muted")
         cells: list[Cell] = [Piece(formats.clock(event.at_ms) + f".{event.at_ms % 1000:03}", "muted")]
-        cells += [safe(queues.named(event.ref, self._twins))] if len(self._refs) > 1 else []
+        cells += [safe(self.session.named(event.ref))] if len(self._refs) > 1 else []
         sign = Piece("× " if event.is_failure else "  ", "state-dead")
         style = "state-dead" if event.is_failure else _hue(layout, event.verb)
         cells += [(sign, Piece(safe(event.verb), style)), id]

@@ -60,7 +60,7 @@ class Kinds(ReportView):
 
     def columns(self) -> Sequence[Column]:
         """The queue only where there are several."""
-        fit = elision.among(safe(ref.queue) for ref in self.session.refs)
+        fit = elision.among(safe(self.session.named(ref)) for ref in self.session.refs)
         queue = () if len(self.refs) == 1 else (Column("queue", "queue", 8, weight=2, drop=1, style="muted", fit=fit),)
         drops = {State.SCHEDULED: 6, State.READY: 0, State.RESERVED: 5, State.DONE: 7, State.DEAD: 0}
         counts = (Column(state, _SHORT.get(state, state), 6, align="right", drop=drops[state]) for state in State)
@@ -104,7 +104,7 @@ class Kinds(ReportView):
     def row(self, kind: Kind, _now_ms: int) -> Row:
         """The line of a kind in a queue."""
         named = safe(kind.name) if kind.name else Piece("(no kind)", "muted")
-        name: Cell = safe(kind.ref.queue) if kind.ref.queue else Piece(formats.UNKNOWN, "muted")
+        name: Cell = safe(self.session.named(kind.ref)) if kind.ref.queue else Piece(formats.UNKNOWN, "muted")
         queue: tuple[Cell, ...] = () if len(self.refs) == 1 else (name,)
         cells = (
             named,

@@ -8,7 +8,7 @@ of their connections, which are asked for now and then.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, ClassVar
 
@@ -154,7 +154,7 @@ class Loops(View):
         layouts, about = self.session.layouts, self._about()
         found = (each for each in report.coming(snapshot, layouts) if each.ref in about)
         coming = sorted(found, key=lambda each: each.in_ms)
-        self._table("next").update([_next_row(each, layouts[each.ref.layout]) for each in coming])
+        self._table("next").update([_next_row(each, layouts[each.ref.layout], self.session.named) for each in coming])
         self._table("next").set_title(Piece(" next jobs ", "strong"))
         self.show_steps()
         if is_first and self._queues and not snapshot.pages:
@@ -172,7 +172,7 @@ class Loops(View):
         """What the loops of this screen do and did."""
         shown = self.host.shown_loops()
         steps = sorted(_steps(self.session.loops), key=lambda step: -step[0].at_s)[:STEPS]
-        self._table("steps").update([_step_row(*step) for step in steps])
+        self._table("steps").update([_step_row(*step, self.session.named) for step in steps])
         self._table("steps").set_title(Piece(" steps ", "strong"))
         pane = self.query_one("#states", Static)
         ref, width = self.target().ref, pane.content_size.width
@@ -253,14 +253,14 @@ def _padded(piece: Content, cells: int) -> Content:
     return Content.assemble(piece, " " * max(0, cells - piece.cell_length))
 
 
-def _next_row(coming: Coming, layout: Layout) -> Row:
+def _next_row(coming: Coming, layout: Layout, named: Callable[[Ref], str]) -> Row:
     job = coming.job
     when = formats.age(-coming.in_ms) + " late" if coming.in_ms <= -1000 else "in " + formats.age(max(0, coming.in_ms))
     tried = f"{job.attempts}/{job.max_attempts}" if job.max_attempts else str(job.attempts or formats.ZERO)
     cells: tuple[Cell, ...] = (
         Piece(when, "critical" if coming.in_ms <= -5000 else "" if coming.in_ms <= 60_000 else "muted"),
         coming.verb,
-        safe(coming.ref.queue),
+        safe(named(coming.ref)),
         formats.job_id(job.id, ID),
         safe(job.worker) or formats.ZERO,
         tried,
@@ -288,13 +288,13 @@ def _steps(loops: dict[str, Loop]) -> Iterator[tuple[Step, Round, str]]:
             yield from ((step, done, verb) for step in done.steps if step.moved or step.error)
 
 
-def _step_row(step: Step, done: Round, verb: str) -> Row:
+def _step_row(step: Step, done: Round, verb: str, named: Callable[[Ref], str]) -> Row:
     values = {name: n for name, n in step.values.items() if name not in ("moved", "next_ms") and n}
     answer = ", ".join(f"{safe(name)} {safe(str(value))}" for name, value in values.items())
     cells: tuple[Cell, ...] = (
         formats.clock(step.at_s * 1000),
         verb,
-        safe(step.ref.queue) or formats.ZERO,
+        safe(named(step.ref)) if step.ref.queue else formats.ZERO,
         Piece(formats.count(step.moved), "state-ready" if verb == "dispatch" else "state-reserved"),
         formats.duration(round(done.ms, 1)) if done.ms else formats.ZERO,
         Piece(safe(step.error), "critical") if step.error else Piece(answer, "muted"),

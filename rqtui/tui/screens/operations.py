@@ -17,10 +17,10 @@ from rqtui.model import Ref, Snapshot
 from rqtui.operations import journal as operations
 from rqtui.operations.journal import Operation
 from rqtui.text import formats
+from rqtui.text.names import twins
 from rqtui.text.pieces import Piece
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
-from rqtui.tui.format import queues
 from rqtui.tui.format.rows import Column, Row
 from rqtui.tui.target import Target
 from rqtui.tui.view import View
@@ -92,10 +92,10 @@ class Operations(View):
     def _draw(self) -> None:
         mine = self.session.journal.operations
         known = [*mine, *self._earlier]
-        twins = queues.twins([*self.session.refs, *(Ref(each.layout, each.queue) for each in known)])
-        if (known, twins) == self._drawn:
+        both = twins([*self.session.refs, *(Ref(each.layout, each.queue) for each in known)])
+        if (known, both) == self._drawn:
             return
-        self._drawn, self._twins = (known, twins), twins
+        self._drawn, self._twins = (known, both), both
         words = self.filter_text.casefold().split()
         found = [each for each in known if all(word in _haystack(each) for word in words)]
         self._shown = {f"{each.at_ms}-{number}": each for number, each in enumerate(reversed(found))}

@@ -82,8 +82,7 @@ class Overview(View):
         self._unfolded: set[str] = set()
         self._left_out = ""  # what all names begin with, where they are long
         self._is_long = False
-        self._twins: frozenset[str] = frozenset()  # names that queues of several systems have
-        self._named_of: list[Ref] = []  # the queues that this was told of
+        self._named_of: tuple[list[Ref], frozenset[str]] = ([], frozenset())  # these queues, and twins, are named so
         self._of: list[Ref] = []  # the queues of the session, when what is known was looked through
         self._has_shared = False  # some are of a system with places that tell of the jobs of all queues
         self._arranged: tuple[object, ...] = ()  # by what the columns were chosen
@@ -341,11 +340,10 @@ class Overview(View):
 
     def _leave_out(self, refs: list[Ref]) -> None:
         """Of long names what all of them begin with is left out."""
-        if refs != self._named_of:
-            self._named_of = list(refs)
+        if (refs, self.session.twins) != self._named_of:
+            self._named_of = list(refs), self.session.twins
             self._is_long = any(formats.cell_len(safe(ref.queue)) > queues.WHOLE_NAME for ref in refs)
             self._left_out = elision.shared_beginning({ref.queue for ref in refs}) if self._is_long else ""
-            self._twins = queues.twins(refs)
             self._rows.clear()
             self._lines.clear()
 
@@ -368,7 +366,7 @@ class Overview(View):
         signs = " " * INDENT * self._depths.get(id, 0) + ("  " if self._levels else "")
         if isinstance(shown, Group):
             signs = signs[:-2] + ("▾ " if shown.prefix in self._unfolded else "▸ ")
-        if isinstance(shown, Ref) and shown.queue in self._twins and self.app.size.width < queues.WITH_SYSTEMS:
+        if isinstance(shown, Ref) and shown.queue in self.session.twins and self.app.size.width < queues.WITH_SYSTEMS:
             return signs, f"{shown.layout}:", safe(shown.queue[len(within) :])  # there is no column of systems
         name = shown.prefix if isinstance(shown, Group) else shown.queue
         return signs, "" if self._is_long else safe(within), safe(name[len(within) :])
@@ -541,7 +539,7 @@ class Overview(View):
         if not self.query_one("#below").display:
             return
         most = max(HAPPENED, pane.content_size.height) if self.has_preview else HAPPENED
-        text = recent.lines(self.session.happened(most), pane.content_size.width, self._twins)
+        text = recent.lines(self.session.happened(most), pane.content_size.width, self.session.twins)
         if not text.is_same(self._text):
             self._text = text
             pane.update(text, layout=False)

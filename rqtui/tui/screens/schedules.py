@@ -76,7 +76,7 @@ class Schedules(View):
         return self.query_one("#schedules", Table)
 
     def _columns(self) -> Sequence[Column]:
-        fit = elision.among(safe(ref.queue) for ref in self.session.refs)
+        fit = elision.among(safe(self.session.named(ref)) for ref in self.session.refs)
         queue = () if len(self.refs) == 1 else (Column("queue", "queue", 8, weight=1, drop=3, style="muted", fit=fit),)
         return (
             Column("state", "state", 7),
@@ -144,7 +144,8 @@ class Schedules(View):
         return sorted((each for each in self._found if self._accepts(_as_job(each))), key=_ORDERS[self.sort])
 
     def _row(self, each: Schedule) -> Row:
-        queue: tuple[Cell, ...] = () if len(self.refs) == 1 else (safe(each.queue),)
+        named = self.session.named(Ref(each.layout, each.queue))
+        queue: tuple[Cell, ...] = () if len(self.refs) == 1 else (safe(named),)
         hue, word = _standing(each)
         call = Piece(safe(each.problem), "state-dead") if each.problem else shown_value(each.call)
         last = formats.ZERO if each.last_ms is None else formats.age(max(0, self._now_ms - each.last_ms))

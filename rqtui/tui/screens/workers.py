@@ -107,7 +107,7 @@ class Workers(View):
         return self.query_one("#workers", Table)
 
     def _columns(self) -> tuple[Column, ...]:
-        fit = elision.among(safe(ref.queue) for ref in self.session.refs)
+        fit = elision.among(safe(self.session.named(ref)) for ref in self.session.refs)
         among = elision.among(safe(seat.name) for seat in self._seats)
         queue = () if len(self.refs) == 1 else (Column("queue", "queue", 8, weight=1, drop=3, style="muted", fit=fit),)
         return (
@@ -244,7 +244,7 @@ class Workers(View):
         now_ms, job, worker = self._now_ms, seat.job, seat.worker
         hue = _HUES[seat.standing]
         more = f" +{len(seat.queues) - 1}" if len(seat.queues) > 1 else ""
-        queue: tuple[Cell, ...] = () if len(self.refs) == 1 else (safe(seat.ref.queue) + more,)
+        queue: tuple[Cell, ...] = () if len(self.refs) == 1 else (safe(self.session.named(seat.ref)) + more,)
         id = job.id if job else worker.job if worker else b""
         cells = (
             (Piece("● ", hue), Piece(seat.standing.value, hue if seat.standing in TROUBLED else "")),

@@ -22,7 +22,6 @@ from rqtui.text import formats
 from rqtui.text.names import from_base64, to_bytes
 from rqtui.text.sanitise import safe, unshown
 from rqtui.tui import keys
-from rqtui.tui.format import queues
 from rqtui.tui.host import Host
 from rqtui.tui.services.navigation import Navigation
 from rqtui.tui.session import Session
@@ -223,8 +222,7 @@ class Palette:
         """Queues whose names, as they are shown, have all these words, each with its score; the best `MOST`."""
         refs = self._session.refs
         if refs != self._named[0]:
-            twins = queues.twins(refs)
-            shown = [(safe(queues.named(ref, twins)), ref) for ref in refs]
+            shown = [(safe(self._session.named(ref)), ref) for ref in refs]
             self._named = refs, [(name, ref, f"{name} {ref.layout}".lower()) for name, ref in shown]
         found = [
             (name, ref, 0.3 + (fit(wanted, name) or 0.8))  # before commands of the same fit: there are few of those
@@ -311,9 +309,7 @@ class Palette:
 
     def _queues(self) -> list[str]:
         """The queues by name, with their system where two have one name."""
-        refs = self._session.refs
-        twins = queues.twins(refs)
-        return sorted(safe(queues.named(ref, twins)) for ref in refs)
+        return sorted(safe(self._session.named(ref)) for ref in self._session.refs)
 
     def _queue(self, argument: str) -> None:
         ref = next(

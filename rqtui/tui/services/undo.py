@@ -17,7 +17,7 @@ from rqtui.operations.journal import Operation
 from rqtui.text import formats
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
-from rqtui.tui.format import queues, recent
+from rqtui.tui.format import recent
 from rqtui.tui.host import Host
 from rqtui.tui.services.navigation import Navigation
 from rqtui.tui.session import Session
@@ -132,7 +132,7 @@ class Undo:
         is_good = is_whole and not lacking and not refused
         entry = recent.Entry(time.time(), "undo", Ref(layout, queue), safe(told), more=len(operation.others))
         self._session.changes.append(entry)
-        where = entry.where(queues.twins(self._session.refs))
+        where = entry.where(self._session.twins)
         self._host.say(f"undo of {operation.verb} ({where}): {told}", "information" if is_good else "error")
         for view in self._navigation.drawn():
             view.acted(jobs)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from rqtui.engine.loops import Loop, Round, Step
 from rqtui.model import Ref
-from rqtui.tui.format import queues, recent
+from rqtui.text.names import twins
+from rqtui.tui.format import recent
 
 RQ, SIDEKIQ, MAIL = Ref("rq", "default"), Ref("sidekiq", "default"), Ref("rq", "mail")
 
@@ -18,7 +19,7 @@ def reaped(*refs: Ref) -> Loop:
 def test_steps_on_queues_of_one_name_in_two_systems_are_two_lines_each_with_its_system() -> None:
     shown = recent.entries([reaped(RQ, RQ, SIDEKIQ, MAIL)], [], 9)
     assert [(each.ref, each.moved) for each in shown] == [(MAIL, 2), (SIDEKIQ, 2), (RQ, 4)]
-    text = recent.lines(shown, 80, queues.twins([RQ, SIDEKIQ, MAIL])).plain
+    text = recent.lines(shown, 80, twins([RQ, SIDEKIQ, MAIL])).plain
     assert [line.split()[2] for line in text.splitlines()] == ["mail", "sidekiq:default", "rq:default"]
 
 

@@ -10,6 +10,7 @@ from textual.events import AppBlur, AppFocus
 
 from rqtui.client.queue import Queue as Client
 from rqtui.config.settings import Settings
+from rqtui.config.thresholds import Limit
 from rqtui.errors import UsageError
 from rqtui.model import Count, Finding, Queue, Rate, Ref, Snapshot, State, Verdict
 from rqtui.text import formats
@@ -24,6 +25,11 @@ from rqtui.tui.widgets.table import Table
 pytestmark = pytest.mark.newest_textual
 
 EU, US, IMAGES = (Ref("native", name) for name in ("mail:eu", "mail:us", "images"))
+
+
+def patient(url: str) -> Settings:
+    """To which it is no finding that nobody works: after five seconds such queues would come first."""
+    return Settings(url, limits=(("*", {"late": Limit(3_600_000)}),))
 
 
 def picture(it: Screen) -> Snapshot:
@@ -192,7 +198,7 @@ def seed(client: Redis) -> None:
 @on_screen
 async def test_groups_fold_unfold_and_keep_the_cursor(url: str, client: Redis) -> None:
     seed(client)
-    async with screen(url) as it:
+    async with screen(patient(url)) as it:
         await it.until_shown("mail:eu")
         await it.press("j")
         await it.press("quotation_mark")
@@ -332,7 +338,7 @@ async def test_among_many_queues_one_that_was_counted_moves_and_rows_out_of_sigh
     names = [f"q{number:03}" for number in range(300)]
     for name in names:
         Client(name, client).put("x")
-    async with screen(url) as it:
+    async with screen(patient(url)) as it:
         await it.until_shown("300 queues")
         overview = it.app.navigation.view
         assert isinstance(overview, Overview)
