@@ -133,16 +133,17 @@ async def settle(app: StillCockpit, pilot: Pilot[None], looks: int = 5) -> None:
     same, painted = 0, -1
     while same < looks:
         await pilot.pause(0.03)
-        is_asked = (
+        is_pictured = (
             app.session.snapshot is not None
             and app.navigation.view is not None
             and app.is_pictured_for(app.navigation.view)
         )
-        if not is_asked and app.session.snapshot is not None:
+        if not is_pictured and app.session.snapshot is not None:
             app.look_again()  # rather than at the next tick
         if app.paints != painted:
             drawn, painted = app.screen._compositor.render_strips(), app.paints
-        now = drawn if is_asked or app.session.lost else []
+        is_answered = is_pictured and not app.session._waiting
+        now = drawn if is_answered or app.session.lost else []
         same = same + 1 if now and now == before else 0
         before = now
 

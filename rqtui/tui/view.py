@@ -25,6 +25,7 @@ from rqtui.tui.target import Target
 from rqtui.tui.terminal import kept_lines
 from rqtui.tui.widgets.chrome import HIGH, Footer, Header, Sides, Strip
 from rqtui.tui.widgets.filterline import FilterLine
+from rqtui.tui.widgets.leavable import Leavable
 from rqtui.tui.widgets.table import Table
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ WITH_PREVIEW = (120, 34)  # cells and rows of a terminal
 LEAST_PREVIEW, LEAST_ROWS, FRAME, CHROME = 17, 4, 4, 4  # rows; a frame with a header and an empty line
 
 
-class View(Screen[None]):
+class View(Screen[None], Leavable):
     """A full screen."""
 
     NAME: ClassVar[str] = ""

@@ -27,6 +27,7 @@ from rqtui.text.sanitise import safe
 from rqtui.tui import keys
 from rqtui.tui.host import Host
 from rqtui.tui.services.navigation import Navigation
+from rqtui.tui.widgets.leavable import Leavable
 
 if TYPE_CHECKING:
     from rqtui.config.settings import Settings
@@ -159,7 +160,7 @@ _HOSTS = {"sentinel": "sentinels", "cluster": "nodes"}
 # ── the form ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class EditUrl(ModalScreen[str]):
+class EditUrl(ModalScreen[str], Leavable):
     """Asks for a URL; the password of the old one is not shown, and kept where its stars are left."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss('')", "no", show=False, id="url.no")]

@@ -25,6 +25,7 @@ from rqtui.tui.format import copy_formats
 from rqtui.tui.format.copy_formats import Copied, Form, Source
 from rqtui.tui.format.rows import Row
 from rqtui.tui.terminal import clipboard, raw_output, screen_text
+from rqtui.tui.widgets.leavable import Leavable
 from rqtui.tui.widgets.table import Table
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ MOST_JOBS = 500  # whose bodies are fetched for one copy
 Choice = tuple[str, str, Callable[[], None]]  # a key, what it copies, and what does it
 
 
-class Choose(ModalScreen[str]):
+class Choose(ModalScreen[str], Leavable):
     """A few things to choose from, a key each; returns the key, or nothing."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -25,6 +25,7 @@ from rqtui.text.sanitise import safe
 from rqtui.tui import keys
 from rqtui.tui.widgets import editing, questions
 from rqtui.tui.widgets.editing import BodyEditor, hint
+from rqtui.tui.widgets.leavable import Leavable
 from rqtui.verbs import Field
 
 Values = dict[str, object]
@@ -54,7 +55,7 @@ class Tick(Checkbox, inherit_bindings=False):
         return Content.assemble(("[x] " if self.value else "[ ] ", "$accented"), self.label)
 
 
-class Question(ModalScreen["Given | None"]):
+class Question(ModalScreen["Given | None"], Leavable):
     """Asks before a change: what, how many, where, what is lost; with the verb's form. None means no.
 
     The focus is on Cancel: `y` does it, Enter and Esc leave it; with `guard` that word has to be typed before yes can
@@ -367,7 +368,7 @@ def stops_changes(title: str, yes: str) -> Question:
     return Question(title, [words], (), yes, True)
 
 
-class Pages(ModalScreen[None]):
+class Pages(ModalScreen[None], Leavable):
     """A page of text to read: the help, the last steps of the loops. `again` makes a page that changes anew."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -21,6 +21,8 @@ from textual.timer import Timer
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
+from rqtui.tui.widgets.leavable import Leavable
+
 RESTS_S = 0.15  # without a letter, before Redis is asked
 GOOD = 1.0  # the least score of a hit that Enter takes at once while an answer is still to come
 MOST_ROWS = 0.7  # of those of the terminal, for what was found
@@ -52,7 +54,7 @@ class FindLine(Input):
         self.value = ""
 
 
-class Finder(ModalScreen[None]):
+class Finder(ModalScreen[None], Leavable):
     """The page; `make` makes the provider for the screen below."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

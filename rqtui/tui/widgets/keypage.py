@@ -18,6 +18,7 @@ from textual.widgets import Input, Static
 
 from rqtui.text import formats
 from rqtui.tui import keys
+from rqtui.tui.widgets.leavable import Leavable
 
 COLUMN = 66  # cells that a column needs, so that few lines are cut
 KEYS, GAP = 12, 3
@@ -41,7 +42,7 @@ class Group:
     lines: tuple[Line, ...]
 
 
-class KeyPage(ModalScreen[None]):
+class KeyPage(ModalScreen[None], Leavable):
     """The page of keys."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -20,6 +20,7 @@ from rqtui.text.pieces import Piece
 from rqtui.tui import keys
 from rqtui.tui.format.rows import Column, Row
 from rqtui.tui.widgets.chrome import Door
+from rqtui.tui.widgets.leavable import Leavable
 from rqtui.tui.widgets.table import Table
 
 COLUMNS = (
@@ -30,7 +31,7 @@ COLUMNS = (
 )
 
 
-class ViewList(ModalScreen["str | None"]):
+class ViewList(ModalScreen["str | None"], Leavable):
     """The views by their letters."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

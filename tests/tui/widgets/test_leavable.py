@@ -1,0 +1,39 @@
+"""A screen that is left before it stands: the one below goes on, and so does the program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from redis import Redis
+from screens import VIEW_KEYS, Seeded, on_screen, screen
+
+from rqtui.tui.services.connection_lost import EditUrl
+from rqtui.tui.services.copying import Choose
+from rqtui.tui.widgets.dialogs import Question
+from rqtui.tui.widgets.view_list import ViewList
+
+
+@on_screen
+async def test_a_screen_that_is_left_before_it_stands_leaves_the_one_below(url: str, client: Redis) -> None:
+    seeded = Seeded(client)
+    seeded.put("a1")
+    async with screen(url) as it:
+        [job], navigation = seeded.jobs("ready"), it.app.navigation
+        opens: dict[str, Callable[[], object]] = {
+            **{name: lambda name=name: navigation.open_view(name) for name in VIEW_KEYS},
+            "board": lambda: navigation.open_board(seeded.ref),
+            "job": lambda: navigation.open_job(seeded.ref, job),
+            "keys": lambda: navigation.show_keys_page(()),
+            "question": lambda: it.app.push_screen(Question("Delete", [], (), "delete", True)),
+            "choice": lambda: it.app.push_screen(Choose("Copy", [("i", "the id")])),
+            "views": lambda: it.app.push_screen(ViewList(it.app.header_footer.doors())),
+            "url": lambda: it.app.push_screen(EditUrl(url)),
+        }
+        for name, opened in opens.items():
+            opened()
+            assert len(it.app.screen_stack) == 2, name
+            it.app.pop_screen()
+            await it.pilot.pause()
+            assert it.app.screen is navigation.view and navigation.is_at_the_first, name
+        await it.press("enter")
+        await it.until_shown("a1")
