@@ -87,7 +87,7 @@ async def test_the_rules_of_views_and_dialogs_are_read_with_the_first_of_them(ur
         rules = {selector for rule in it.app.stylesheet.rules for selector in rule.selector_names}
         assert "#happened" in rules and "#dialog" not in rules
         await it.press("N")
-        assert it.app.screen.query_one("#dialog").styles.border_title_color == it.app.screen.styles.color.parse("#eef1f5")
+        assert it.app.screen.query_one("#dialog").styles.border_title_color.hex == "#EEF1F5"
         read = len(it.app.stylesheet.source)
         await it.press("escape", "N")
         assert len(it.app.stylesheet.source) == read
