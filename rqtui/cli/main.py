@@ -188,7 +188,7 @@ Without a command it opens the screen: rqtui [URL].
 
 def _group_class() -> type[Any]:
     """A group whose first word may be a URL; made late, since typer is imported late."""
-    from typer.core import TyperGroup
+    from typer.core import TyperCommand, TyperGroup
 
     class Group(TyperGroup):
         """Commands, and `rqtui URL`."""
@@ -202,6 +202,14 @@ def _group_class() -> type[Any]:
             if cmd_name in COMMANDS and cmd_name not in self.commands:
                 self.commands[cmd_name] = _made(cmd_name)
             return super().get_command(ctx, cmd_name)
+
+        def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+            """The commands and options that begin so; of a command its name and help are needed, and no option."""
+            shows_help = os.environ.get(COMPLETION) != "complete_bash"
+            for name in COMMANDS:
+                if name.startswith(incomplete):
+                    self.commands[name] = TyperCommand(name, help=_function(name).__doc__ if shows_help else None)
+            return super().shell_complete(ctx, incomplete)
 
         def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
             """Turns a first word with `://` into `--url`."""
@@ -242,15 +250,20 @@ def _hint(word: str, commands: Sequence[str]) -> str:
 
 def _made(name: str) -> Any:
     """The command as typer makes it of the function of that name."""
-    from importlib import import_module
-
     import typer
 
     from rqtui.cli.session import command
 
     alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-    command(alone, name, **COMMANDS[name])(getattr(import_module(f"rqtui.cli.{name}"), name))
+    command(alone, name, **COMMANDS[name])(_function(name))
     return typer.main.get_command(alone)
+
+
+def _function(name: str) -> Any:
+    """The function of a command."""
+    from importlib import import_module
+
+    return getattr(import_module(f"rqtui.cli.{name}"), name)
 
 
 def _mask(url: str) -> str:

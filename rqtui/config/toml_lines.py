@@ -30,6 +30,8 @@ class BrokenToml(ValueError):
 
 def read(text: str) -> dict[str, Any]:
     """The values of a TOML text. Raises BrokenToml."""
+    if not text.strip():
+        return {}
     import tomllib
 
     try:

@@ -89,7 +89,7 @@ def per_minute(histories: Iterable[History], begin_ms: int, end_ms: int) -> list
 
 def flow(counted: Mapping[str, int], name: str) -> int:
     """How many went `in`, `out` or `failed` by these counters."""
-    return sum(counted.get(counter, 0) for counter in FLOWS[name])
+    return sum(counted.get(counter, 0) for counter in FLOWS[name]) if counted else 0
 
 
 def waiting(queues: Iterable[Queue]) -> int:
@@ -104,7 +104,8 @@ def depths(minutes: Sequence[tuple[int, Mapping[str, int]]], waiting_now: int) -
     """
     depth, found = waiting_now, []
     for minute, grown in reversed(minutes):
-        depth -= sum(grown.get(name, 0) for name in _ARRIVE) - sum(grown.get(name, 0) for name in _LEAVE)
-        depth = max(0, depth)
+        if grown:
+            depth -= sum(grown.get(name, 0) for name in _ARRIVE) - sum(grown.get(name, 0) for name in _LEAVE)
+            depth = max(0, depth)
         found.append((minute, depth))
     return found[::-1]

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from importlib.resources import files
 from pathlib import Path
+from threading import Lock
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -383,17 +384,43 @@ def parse(text: str, path: str) -> Script:
     return Script(**said, name=Path(path).stem, path=path, source=text, sha=sha)
 
 
-class Folder(dict[str, Script]):
-    """Scripts by name; asking for one that is not there raises ScriptError: the installation is not whole."""
+class Folder(Mapping[str, Script]):
+    """Scripts by name, each parsed when it is first asked for: a screen of one system needs few of all of them.
 
-    def __init__(self, name: str, scripts: Mapping[str, Script], path: Path) -> None:
-        super().__init__(scripts)
+    Asking for one that is not there raises ScriptError: the installation is not whole.
+    """
+
+    def __init__(self, name: str, scripts: Mapping[str, Script | Callable[[], Script]], path: Path) -> None:
         self.name, self.path = name, path
+        self._scripts = dict(scripts)
+        self._parsing = Lock()
 
-    def __missing__(self, script: str) -> Script:
-        raise ScriptError(
-            f"lua/{self.name}/{script}.lua:0: it is not there; the installation is incomplete, install rqtui again"
-        )
+    def __getitem__(self, script: str) -> Script:
+        found = self._scripts.get(script)
+        if found is None:
+            raise ScriptError(
+                f"lua/{self.name}/{script}.lua:0: it is not there; the installation is incomplete, install rqtui again"
+            )
+        return found if isinstance(found, Script) else self._parsed(script)
+
+    def _parsed(self, script: str) -> Script:
+        with self._parsing:  # a script is equal only to itself
+            found = self._scripts[script]
+            made = self._scripts[script] = found if isinstance(found, Script) else found()
+        return made
+
+    def __contains__(self, script: object) -> bool:
+        return script in self._scripts
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._scripts)
+
+    def __len__(self) -> int:
+        return len(self._scripts)
+
+    def get(self, script: str, default: Script | None = None) -> Script | None:  # type: ignore[override]
+        """The script of that name; `default` where there is none."""
+        return self[script] if script in self._scripts else default
 
 
 @cache
@@ -405,8 +432,12 @@ def load(folder: str | Path) -> Folder:
         where = root / folder if isinstance(folder, str) else folder
         paths = sorted(where.glob("*.lua"))
         if paths:
-            found = {path.stem: parse(_text(path), f"{name}/{path.name}") for path in paths}
-            return Folder(where.name, found, where)
+            # All texts at once: after an upgrade of what is running others would stand there.
+            found = {path.stem: partial(parse, _text(path), f"{name}/{path.name}") for path in paths}
+            loaded = Folder(where.name, found, where)
+            if isinstance(folder, Path):
+                [*loaded.values()]  # a fault in somebody else's script is told at once
+            return loaded
     looked = [str(root) for root in tried] if isinstance(folder, str) else [str(folder)]
     raise ScriptError(f"{name}:0: no scripts there; looked in {' and '.join(looked)}")
 

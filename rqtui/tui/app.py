@@ -66,6 +66,7 @@ TWICE_S = 2.0  # between two Ctrl+C that leave
 TOAST = 72  # cells of a line
 
 
+OPENED_CSS = Path(__file__).with_name("opened.tcss")  # a first picture does not wait for it
 OVERVIEW, OVERVIEW_ANEW = "overview", "overview-anew"
 """The modes of the app, one at a time: the first screen of a mode stays, so another overview needs another mode."""
 
@@ -165,6 +166,12 @@ class Cockpit(App[None]):
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Our colours for themes that lack them."""
         return theme.defaults(self.current_theme)
+
+    def push_screen(self, screen: Any, *given: Any, **named: Any) -> Any:
+        """Opens a view or a dialog; with the first of them the rules for all of them are read."""
+        if not self.stylesheet.has_source(str(OPENED_CSS)):
+            self.stylesheet.add_source(OPENED_CSS.read_text("utf-8"), (str(OPENED_CSS), ""))
+        return super().push_screen(screen, *given, **named)
 
     def refresh_css(self, animate: bool = True) -> None:
         """Textual asks for it before the first picture, too, where the stylesheet was read with these very colours."""

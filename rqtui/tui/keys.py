@@ -307,6 +307,7 @@ def footer_of(screen: str) -> list[Look]:
     ]
 
 
+@cache
 def shown(keys: str) -> str:
     """Keys as a person reads them: `comma` is `,`, and all digits are `1-9`."""
     signs = " ".join(map(_sign, keys.split(",")))

@@ -22,6 +22,7 @@ from textual.widgets import Input, Static
 from rqtui.errors import UsageError
 from rqtui.model import Focus, Job, Ref, Snapshot, State
 from rqtui.tui.target import Target
+from rqtui.tui.terminal import kept_lines
 from rqtui.tui.widgets.chrome import HIGH, Footer, Header, Sides, Strip
 from rqtui.tui.widgets.filterline import FilterLine
 from rqtui.tui.widgets.leavable import Leavable
@@ -99,6 +100,7 @@ class View(Screen[None], Leavable):
     def on_mount(self) -> None:
         """From now on it can be drawn into."""
         self.is_composed = True
+        kept_lines.keep(self)
         self.check_size()
 
     def on_resize(self, _event: Resize) -> None:

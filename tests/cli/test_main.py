@@ -17,6 +17,7 @@ from redis import Redis
 from shell import ROOT, environment, process, shell
 from waiting import PATIENCE_S, wait_until
 
+from rqtui.cli.main import COMMANDS
 from rqtui.client.queue import BYTES, Queue
 from rqtui.config.state_folder import state_folder
 from rqtui.operations import undo
@@ -56,6 +57,23 @@ def test_completion_imports_neither_redis_nor_textual_nor_pydantic() -> None:
     assert b"snapshot" in done.stdout
     imported = {line.rsplit(b"|", 1)[-1].strip() for line in done.stderr.splitlines()}
     assert not imported & {b"redis", b"textual", b"pydantic", b"rich", b"msgpack"}
+
+
+def test_completion_of_a_command_names_all_of_them_and_imports_none_that_the_shell_does_not_explain() -> None:
+    code = (
+        "import sys; from rqtui.cli.main import COMMANDS, main; main([]);"
+        "print(*(name for name in COMMANDS if f'rqtui.cli.{name}' in sys.modules), file=sys.stderr)"
+    )
+    bash = {"_RQTUI_COMPLETE": "complete_bash", "COMP_WORDS": "rqtui ", "COMP_CWORD": "1"}
+    zsh = {"_RQTUI_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": "rqtui s"}
+    shown, explained = (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, env=environment(NOWHERE) | asked, check=True)
+        for asked in (bash, zsh)
+    )
+    assert shown.stdout.decode().split() == list(COMMANDS)
+    assert shown.stderr.split() == []
+    assert b'"snapshot":"Counts, workers' in explained.stdout
+    assert explained.stderr.split() == [b"snapshot", b"show", b"stats", b"schedules"]
 
 
 def test_a_command_is_in_the_module_of_its_name_and_imports_that_of_no_other() -> None:

@@ -842,6 +842,27 @@ def test_a_folder_that_lacks_a_needed_script_says_so() -> None:
     assert "reserve" not in partial and partial.get("reserve") is None
 
 
+def test_a_script_is_parsed_once_and_when_it_is_asked_for() -> None:
+    parsed: list[str] = []
+
+    def parse(name: str) -> Callable[[], scripts.Script]:
+        return lambda: (parsed.append(name), scripts.parse(PROMOTE, f"{name}.lua"))[1]
+
+    folder = scripts.Folder("tried", {name: parse(name) for name in ("one", "two")}, Path("tried"))
+    assert "one" in folder and "three" not in folder and len(folder) == 2 and [*folder] == ["one", "two"]
+    assert parsed == []
+    assert folder["one"] is folder["one"] is folder.get("one")
+    assert parsed == ["one"]
+    assert {**folder}.keys() == {"one", "two"} and parsed == ["one", "two"]
+
+
+def test_a_fault_in_somebody_elses_script_is_told_at_once(tmp_path: Path) -> None:
+    (tmp_path / "good.lua").write_text(PROMOTE)
+    (tmp_path / "bad.lua").write_text("-- no header\n")
+    with pytest.raises(ScriptError, match="bad.lua"):
+        scripts.load(tmp_path)
+
+
 # ── Redis 6.2 says the same in other words ───────────────────────────────────────────────────────────────────────
 
 

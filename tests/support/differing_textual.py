@@ -21,7 +21,7 @@ from textual._compositor import Compositor
 from textual._styles_cache import StylesCache
 from textual.app import App
 from textual.drivers.headless_driver import HeadlessDriver
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.strip import StripRenderable
 from textual.widget import Widget
 
@@ -111,6 +111,16 @@ def _scroll_length(patch: Patch) -> None:
     patch.setattr(Widget, "_scroll_update", _scroll_update)
 
 
+def _kept_lines(patch: Patch) -> None:
+    """A widget's lines are asked for by another argument."""
+    usual = StylesCache.render_widget
+
+    def render_widget(self: StylesCache, widget: Widget, within: Region) -> Any:
+        return usual(self, widget, within)
+
+    patch.setattr(StylesCache, "render_widget", render_widget)
+
+
 def _screen_text(patch: Patch) -> None:
     """The screen is asked for its lines by another name."""
     strips = Compositor.render_strips
@@ -137,6 +147,7 @@ DIFFERENCES: dict[str, Callable[[Patch], None]] = {
     "style_cache": _style_cache,
     "frame_words": _frame_words,
     "scroll_length": _scroll_length,
+    "kept_lines": _kept_lines,
     "screen_text": _screen_text,
     "raw_output": _raw_output,
 }

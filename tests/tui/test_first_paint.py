@@ -81,6 +81,19 @@ async def test_the_stylesheet_is_read_once_until_there_are_other_colours(
 
 
 @on_screen
+async def test_the_rules_of_views_and_dialogs_are_read_with_the_first_of_them(url: str) -> None:
+    async with screen(url) as it:
+        await it.until_refreshed()
+        rules = {selector for rule in it.app.stylesheet.rules for selector in rule.selector_names}
+        assert "#happened" in rules and "#dialog" not in rules
+        await it.press("N")
+        assert it.app.screen.query_one("#dialog").styles.border_title_color.hex == "#EEF1F5"
+        read = len(it.app.stylesheet.source)
+        await it.press("escape", "N")
+        assert len(it.app.stylesheet.source) == read
+
+
+@on_screen
 async def test_a_view_knows_its_size_before_its_widgets_get_their_styles(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

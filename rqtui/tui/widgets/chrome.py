@@ -235,22 +235,22 @@ def views_line(place: str, about: str, doors: Sequence[Door], find: Content, wid
         here = ((place, "$muted"), (" ▸ ", "$muted"), (name, "b $strong")) if name else ((place, "b $strong"),)
         return _said(*here)
 
-    def shown(gap: int, cells: int, label_of: Callable[[Door], str]) -> Content:
+    def shown(gap: int, cells: int, label_of: Callable[[Door], str], right: Content) -> Sides:
         pieces = [_door(door, label_of(door)) for door in doors]
-        return Content(" " * gap).join([where(cells), *pieces])
+        return Content(" " * gap).join([where(cells), *pieces]), right
 
     def with_number(door: Door) -> str:
         return door.label if door.number or door.is_here else ""
 
     steps = (
-        (shown(4, 48, _label), find),
-        (shown(3, 32, _label), find),
-        (shown(2, 24, _label), Content()),
-        (shown(2, 16, _label), Content()),
-        (shown(2, 16, with_number), Content()),
-        (shown(2, 12, lambda _door: ""), Content()),
+        (4, 48, _label, find),
+        (3, 32, _label, find),
+        (2, 24, _label, Content()),
+        (2, 16, _label, Content()),
+        (2, 16, with_number, Content()),
+        (2, 12, lambda _door: "", Content()),
     )
-    return first_that_fits(steps, width)
+    return first_that_fits((shown(*step) for step in steps), width)
 
 
 def _label(door: Door) -> str:

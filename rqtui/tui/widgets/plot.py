@@ -7,6 +7,7 @@ points took 178 ms, this 0.6 ms. `ascii_only` draws columns of `#` with one dot 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from functools import lru_cache
 from itertools import groupby
 from math import ceil, floor, log10
 
@@ -83,19 +84,28 @@ def stacked(
     width = ceil(len(area) / per)
     whole = [_level(value, top, height * rows) for value in area]
     part = [_level(value, top, height * rows) for value in lower]
+    at = [slice(column * per, (column + 1) * per) for column in range(width)]
+    pairs = [(tuple(whole[each]), max(part[each], default=0)) for each in at]
     drawn = []
     for row in range(height - 1, -1, -1):
-        cells = []
-        for column in range(width):
-            sign, of = _cell(whole, (), column * per, row * rows, per, rows)
-            reached = any(level > row * rows for level in part[column * per : (column + 1) * per])
-            if of and reached:
-                of = LOWER
+        cells, base = [], row * rows
+        for column, (levels, lowest) in enumerate(pairs):
+            sign = _filled(levels, base, ascii_only)
+            of = "" if sign == " " else LOWER if lowest > base else AREA
             if not of and column in marks:
                 sign, of = ("|" if ascii_only else "┊"), MARK
             cells.append((sign, of))
         drawn.append([("".join(sign for sign, _ in run), of) for of, run in groupby(cells, key=lambda cell: cell[1])])
     return drawn
+
+
+@lru_cache(4096)
+def _filled(levels: tuple[int, ...], base: int, ascii_only: bool) -> str:
+    """The sign of a cell that begins `base` dots above the ground, whose columns of dots are filled so high."""
+    if ascii_only:
+        return "#" if max(levels) > base else " "
+    bits = sum(_BITS[side][row] for side, level in enumerate(levels) for row in range(max(0, min(4, level - base))))
+    return chr(0x2800 + bits) if bits else " "
 
 
 def _level(value: float | None, top: float, most: int) -> int:

@@ -177,7 +177,8 @@ def _per_second(
 ) -> list[tuple[float, float | None]]:
     """By the minute; the last one is not over yet."""
     return [
-        (minute, stats.flow(grown, name) / max(1.0, min(60.0, (end_ms - minute) / 1000))) for minute, grown in minutes
+        (minute, stats.flow(grown, name) / max(1.0, min(60.0, (end_ms - minute) / 1000)) if grown else 0.0)
+        for minute, grown in minutes
     ]
 
 

@@ -12,7 +12,7 @@ import screens
 from differing_textual import DIFFERENCES, differ
 from ptys import in_pty
 from redis import Redis
-from screens import Screen, Seeded, on_screen, screen
+from screens import WIDE, Screen, Seeded, on_screen, screen
 from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
 from textual.widgets import Static
@@ -36,6 +36,7 @@ IS_ON: dict[str, Callable[[App[Any]], bool]] = {
     "style_cache": lambda _app: is_on(style_cache.fits),
     "frame_words": lambda app: is_on(frame_words.fits, _table(app), "border_title"),
     "scroll_length": lambda app: is_on(scroll_length.fits, _table(app)),
+    "kept_lines": lambda app: type(_table(app)._styles_cache).__name__ == "KeptLines",
     "screen_text": lambda app: screen_text.is_readable(app.screen),
     "raw_output": lambda app: raw_output.writer(app) is not None,
 }
@@ -164,6 +165,22 @@ def test_without_its_hook_a_fault_tells_no_variable_but_to_who_asks(
     assert app.return_code == 1
     assert ("hunter2" in said) is is_debug
     assert (said.split() == fault.SENTENCE.split()) is not is_debug
+
+
+@pytest.mark.hooks
+@on_screen
+async def test_what_widgets_keep_of_their_lines_is_what_they_would_draw(url: str, client: Redis) -> None:
+    _forty(client)
+    async with screen(url, WIDE) as it:
+        await it.until_shown("mail")
+        for key in ("", "j", "/", "a", "escape", "enter", "j", "space", "2", "G", "p", "escape", "x", "e", "escape"):
+            await it.press(*filter(None, [key]))
+            await it.until_refreshed()
+            compositor = it.app.screen._compositor
+            kept = [list(strip) for strip in compositor.render_strips()]
+            for widget in it.app.screen.walk_children(with_self=True):
+                widget._styles_cache.clear()  # type: ignore[attr-defined]
+            assert [list(strip) for strip in compositor.render_strips()] == kept, key
 
 
 # ── what a hook asks for ─────────────────────────────────────────────────────────────────────────────────────
