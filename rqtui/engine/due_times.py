@@ -186,6 +186,8 @@ def _firsts(client: Any, asked: _Round) -> tuple[dict[int, float], int]:
     One trip; another where something stands in a key that was empty at the last look. What is no sorted set is due: the
     script that works on it says whose it is.
     """
+    if not asked.groups:
+        return {}, 0
     clock, *replies = _replies(client, [_TIME, *asked.groups, *asked.held.values()])
     there, of_held = replies[: len(asked.groups)], replies[len(asked.groups) :]
     found = {number: first for number, first in zip(asked.held, of_held, strict=True) if first != []}

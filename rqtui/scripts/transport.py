@@ -158,9 +158,8 @@ _without_read_only: WeakSet[Any] = WeakSet()
 
 
 def _run_on(connection: Any, pool: Any, calls: Sequence[Any]) -> list[Any]:
-    number = sum([call.replies for call in calls])
-    replies = _exchange(connection, first_tries(pool, calls), number)
-    return _told(connection, pool, calls, replies if number == len(calls) else _by_call(calls, replies))
+    replies = _exchange(connection, first_tries(pool, calls), sum([call.replies for call in calls]))
+    return _told(connection, pool, calls, _by_call(calls, replies) if any([call.packed for call in calls]) else replies)
 
 
 def _told(connection: Any, pool: Any, calls: Sequence[Any], replies: list[Any]) -> list[Any]:

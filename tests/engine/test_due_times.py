@@ -190,6 +190,18 @@ def test_only_where_times_in_milliseconds_tell_it_the_heads_are_asked() -> None:
         assert not keys(registry.make(name), "reap", "q") and not keys(registry.make(name), "dispatch", "q")
 
 
+def test_where_no_head_tells_anything_nothing_is_asked(client: Redis) -> None:
+    layouts = {"dispatcher": registry.make("dispatcher")}
+    heads, refs = Heads(layouts), [Ref("dispatcher", "readytasklist")]
+    client.zadd("delayedtaskset", {"late": 1})
+    work = mover("dispatch", client, layouts, lambda: refs, most_idle=30, heads=heads)
+    before = client.info("commandstats").get("cmdstat_time", {"calls": 0})["calls"]
+    look = heads.look(client, "dispatch", refs)
+    assert look is not None and not look.refs and not look.due_s
+    assert client.info("commandstats").get("cmdstat_time", {"calls": 0})["calls"] == before
+    assert work().moved == 1
+
+
 def test_who_may_not_look_at_all_the_heads_still_moves_what_is_allowed(client: Redis, narrow: Redis) -> None:
     refs = refs_of(2)
     work = mover("dispatch", narrow, NATIVE, lambda: refs, most_idle=30, heads=Heads(NATIVE))

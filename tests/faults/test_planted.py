@@ -49,7 +49,7 @@ def script(verb: str, *changes: tuple[str, str]) -> Callable[[Patch], None]:
         for old, new in changes:
             assert old in text, f"{verb}.lua changed; plant the fault elsewhere"
             text = text.replace(old, new)
-        patch.setitem(load("native"), verb, scripts.parse(text, real.path))
+        patch.setitem(load("native")._scripts, verb, scripts.parse(text, real.path))
 
     return plant
 

@@ -529,6 +529,15 @@ def test_plain_reads_go_along_with_scripts_and_their_errors_stand_among_their_re
         assert listed == [b"x" * 100] * 2000 and isinstance(wrong, redis.ResponseError) and (value, none) == (b"1", 0)
 
 
+def test_one_plain_read_has_its_reply_in_a_list_as_many_have(any_client: redis.Redis) -> None:
+    any_client.zadd("z", {"a": 1})
+    for words, replies in (((b"ZRANGE", b"z", b"0", b"0"), [[b"a"]]), ((b"ZCARD", b"none"), [0])):
+        [answer] = scripts.run_all(any_client, [scripts.reads([scripts.packed(words)], 1)])
+        assert isinstance(answer, Answer) and answer.values["replies"] == replies
+    [answer] = scripts.run_all(any_client, [scripts.reads([scripts.packed((b"GET", b"z"))], 1)])
+    assert isinstance(answer, Answer) and isinstance(answer.values["replies"][0], redis.ResponseError)
+
+
 def test_plain_reads_that_break_say_that_redis_is_unreachable(client: redis.Redis, url: str) -> None:
     with Proxy(url) as proxy, connect(proxy.url) as through:
         through.ping()
