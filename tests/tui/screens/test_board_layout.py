@@ -252,7 +252,7 @@ async def test_nine_places_have_nine_keys_and_are_told_apart_by_their_names(
             grind(client, "flour", name, *[f"{name[:2]}{n}" for n in range(number)])
     async with screen(url, NARROW, layouts=("mill",)) as it:
         await it.press("enter")
-        assert "1 sch 1  2 def 2  3 que 3  4  5 sta 5  6  7 fin 7  8 fai 8  9 canceled 9" in it.text().splitlines()[2]
+        await it.until_shown("1 sch 1  2 def 2  3 que 3  4  5 sta 5  6  7 fin 7  8 fai 8  9 canceled 9")
         for number, name in enumerate(NAMES_OF_THE_MILL, 1):
             await it.press(str(number))
             assert board(it).pane().place.name == name
