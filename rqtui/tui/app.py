@@ -22,6 +22,7 @@ from textual.binding import Binding, BindingType
 from textual.command import Provider
 from textual.dom import DOMNode
 from textual.filter import LineFilter
+from textual.notifications import Notify, SeverityLevel
 from textual.screen import Screen
 from textual.timer import Timer
 
@@ -53,6 +54,7 @@ from rqtui.tui.session import Session
 from rqtui.tui.target import Target
 from rqtui.tui.terminal import fault, hangup, hooks, job_control, style_cache
 from rqtui.tui.terminal.ascii_filter import ASCII
+from rqtui.tui.widgets.toast import Toast
 
 if TYPE_CHECKING:
     from rqtui.engine.engine import Engine
@@ -350,10 +352,11 @@ class Cockpit(App[None]):
 
     # -- the host of screens and services -----------------------------------------------------------------------------
 
-    def say(self, words: str, severity: str = "information", timeout: float | None = None) -> None:
+    def say(self, words: str, severity: SeverityLevel = "information", timeout: float | None = None) -> None:
         """A toast: what happened, in words that are made safe here."""
         lines = formats.wrap(safe(words), max(20, min(TOAST, self.size.width - 8)))
-        self.notify("\n".join(lines), severity=severity, markup=False, timeout=timeout)  # type: ignore[arg-type]
+        time_s = self.NOTIFICATION_TIMEOUT if timeout is None else timeout
+        self.post_message(Notify(Toast("\n".join(lines), severity=severity, timeout=time_s)))
 
     def show_header(self) -> None:
         """The two lines above and a demo's strip, as they are now."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from textual.app import App
+    from textual.notifications import SeverityLevel
     from textual.screen import Screen
 
     from rqtui.engine.loops import Loop
@@ -29,7 +30,7 @@ class Host(Protocol):
     def app(self) -> App[Any]:
         """Textual's own app."""
 
-    def say(self, words: str, severity: str = "information", timeout: float | None = None) -> None:
+    def say(self, words: str, severity: SeverityLevel = "information", timeout: float | None = None) -> None:
         """A toast: what happened, in words that are made safe there."""
 
     # -- the frame and the picture --

@@ -321,7 +321,8 @@ def test_a_thousand_jobs_are_each_done_once_by_their_workers_and_ours_together(r
                 client, made.call("enqueue", QUEUE, {}, [{"body": b"x", "id": f"{number}-{n}"} for n in range(5)])
             )
         until = time.monotonic() + 20
-        while (len(done) < JOBS or client.exists(QUEUE)) and not errors and time.monotonic() < until:
+        # An entry may be in the hands of a worker that will push it back: its data or its mark stands meanwhile.
+        while (len(done) < JOBS or client.keys()) and not errors and time.monotonic() < until:
             time.sleep(0.02)
         stop.set()
         for thread in threads:

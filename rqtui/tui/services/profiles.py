@@ -28,6 +28,8 @@ from rqtui.tui.host import Host
 from rqtui.tui.services.palette import Command
 
 if TYPE_CHECKING:
+    from textual.notifications import SeverityLevel
+
     from rqtui.scenarios.run import Run
 
 PLAIN_URL = re.compile(r"redis://[\w.-]+(:\d{1,5})?(/\d*)?", re.ASCII)  # beyond doubt, without importing redis
@@ -121,7 +123,7 @@ class Profiles:
             self._host.say(f"Now on {where}. Marks and undo of the Redis before are gone.")
         self.tell_config()
 
-    def warn(self, words: str, severity: str = "error") -> None:
+    def warn(self, words: str, severity: SeverityLevel = "error") -> None:
         """A sentence about the config file, which stays for a while. A long path is shortened: a toast would cut it."""
         path = self._settings.config
         short = str(Path(path)).replace(str(Path.home()), "~", 1)

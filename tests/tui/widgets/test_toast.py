@@ -1,0 +1,42 @@
+"""A toast whose time ends while it is put on the screen: the program goes on, and the toast goes."""
+
+from __future__ import annotations
+
+import time
+
+from redis import Redis
+from screens import on_screen, screen
+from textual.notifications import Notify
+from textual.widgets._toast import Toast as Shown
+
+from rqtui.tui.widgets.toast import Toast
+
+
+class Ending(Toast):
+    """One whose time ends between Textual's two questions, by 0.3 ms."""
+
+    asked = 0
+
+    @property
+    def has_expired(self) -> bool:
+        self.asked += 1
+        self.raised_at = time.time() - self.timeout - 0.0003
+        return False
+
+
+@on_screen
+async def test_a_toast_whose_time_ends_while_it_is_put_up_goes_and_the_program_goes_on(url: str, client: Redis) -> None:
+    client.set("other", 1)
+    async with screen(url) as it:
+        ending = Ending("It is done.", timeout=60)
+        it.app.post_message(Notify(ending))
+        await it.until(lambda: ending.asked and not it.app.screen.query(Shown), "the toast is gone")
+        await it.press("question_mark")
+        await it.until_shown("Here and now")
+
+
+def test_a_toast_is_over_when_its_time_is_over() -> None:
+    toast = Toast("It is done.", timeout=60)
+    assert not toast.has_expired and 59 < toast.time_left <= 60
+    toast.raised_at -= 61
+    assert toast.has_expired and toast.time_left > 0
