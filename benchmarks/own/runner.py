@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
+from tempfile import TemporaryDirectory
 from typing import Any
 
+from rqtui.config.state_folder import STATE_VARIABLE
 from rqtui.errors import RqtuiError, UsageError
 
 from .line import Bench, Line, machine
@@ -56,12 +59,23 @@ def _measures(what: str) -> Sequence[Measure]:
 
 
 def _measured(measure: Measure, on: Bench) -> Iterator[Line]:
-    """The lines of one measurement; a server that cannot do it makes a line that says so."""
-    try:
-        on.client.flushall()
-        yield from measure(on)
-    except RqtuiError as error:
-        yield Line(measure.__name__.replace("_", " "), None, note=f"not measured: {error}")
+    """The lines of one measurement, with an empty state folder: the screen reads the journal that stands there.
+
+    A server that cannot do it makes a line that says so.
+    """
+    before = os.environ.get(STATE_VARIABLE)
+    with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        os.environ[STATE_VARIABLE] = folder
+        try:
+            on.client.flushall()
+            yield from measure(on)
+        except RqtuiError as error:
+            yield Line(measure.__name__.replace("_", " "), None, note=f"not measured: {error}")
+        finally:
+            if before is None:
+                del os.environ[STATE_VARIABLE]
+            else:
+                os.environ[STATE_VARIABLE] = before
 
 
 def _heading(where: dict[str, Any]) -> str:

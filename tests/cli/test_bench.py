@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from benchmarks.own import bench, engine
+from benchmarks.own import bench, engine, runner
 from benchmarks.own.line import Bench, Line
+from rqtui.config.state_folder import STATE_VARIABLE
 from rqtui.connection.connect import connect
 from rqtui.connection.embedded import EmbeddedServer
 from rqtui.errors import UsageError
@@ -72,6 +76,24 @@ def test_a_server_that_cannot_say_what_it_spent_makes_a_line_that_says_so(fake_s
         lines = [*engine.lifecycle_cpu(on), *engine.memory_per_job(on)]
     assert len(lines) == 3
     assert all(line.value is None and "not measured" in line.note for line in lines)
+
+
+def test_a_measurement_has_an_empty_state_folder_and_leaves_the_one_that_was_named(
+    fake_server: EmbeddedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "journal.jsonl").write_text("{}\n")
+    monkeypatch.setenv(STATE_VARIABLE, str(tmp_path))
+
+    def seen(_on: Bench) -> Iterator[Line]:
+        folder = Path(os.environ[STATE_VARIABLE])
+        yield Line("files", len([*folder.iterdir()]))
+        (folder / "journal.jsonl").write_text("{}\n")
+
+    monkeypatch.setattr(engine, "MEASURES", (seen, seen))
+    with connect(fake_server.url) as client:
+        found = [*runner.lines("engine", Bench(fake_server, client, 0.001))]
+    assert [line.value for line in found] == [0, 0]
+    assert os.environ[STATE_VARIABLE] == str(tmp_path)
 
 
 SCREEN = (
