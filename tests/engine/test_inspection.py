@@ -82,6 +82,25 @@ def test_who_looks_once_knows_the_share_that_fails_since_when_and_why(client: Re
     assert queue.verdict.text.startswith("50 % of attempts fail")
 
 
+def test_who_looks_once_knows_that_a_backlog_grows_but_not_where_jobs_are_delayed(
+    client: Redis, engine: Engine
+) -> None:
+    now_ms = int(time.time() * 1000)
+    blank = [None] * (len(scripts.load("native")["enqueue"].each) - 3)
+    for batch in range(5):
+        rows = [[f"{batch}-{n}", b"{}", "charge", *blank] for n in range(1_000)]
+        run(client, "enqueue", rows, now_ms=now_ms - 2 * MINUTE_MS)
+    works(client, 10, 0, now_ms)
+    run(client, "beat", worker="w", ttl_ms=60_000, host="here")
+    [queue] = engine.snapshot(ONCE).queues
+    assert found(queue, "backlog-grows").jobs == 5_000
+    Queue("orders", client).put(b"{}", delay="1h")  # how many of those that came were delayed, nobody counted
+    another = Engine(client, [registry.make("native")])
+    another.refs = [ORDERS]
+    [queue] = another.snapshot(ONCE).queues
+    assert "backlog-grows" not in [one.kind for one in queue.findings]
+
+
 def test_a_screen_knows_it_after_three_pictures_of_one_trip_each(
     client: Redis, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
