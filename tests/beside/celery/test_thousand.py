@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 
 import pytest
 from beside.celery.stock import STEPS, Stock
+from beside.stock import SLOW_S, Worker
 from beside.thousand import TOGETHER, Act, Thousand
 from redis import Redis
 from waiting import wait_until
@@ -31,6 +33,8 @@ class Celery(Thousand[Stock]):
         "put": 100,
         "held": 2,
     }
+
+    workers: Sequence[Worker] = ()
 
     def enqueue(self) -> None:
         """All but those that rqtui puts and those that are held, by stock Celery: what rqtui takes out comes last."""
@@ -60,6 +64,17 @@ class Celery(Thousand[Stock]):
             *(self.rest for _ in range(2)),
         ]
 
+    def rest(self) -> None:
+        """All workers rest for a moment. A busy one does what it heard meanwhile in any order: each is waited for."""
+        for verb, word in (("pause", "Canceling queue"), ("resume", "Started consuming")):
+            said = {worker: worker.said.count(word) for worker in self.workers if worker.process.poll() is None}
+            self.stock.rqtui("act", verb, self.stock.queue, "--yes")
+
+            def is_done(word: str = word, said: dict[Worker, int] = said) -> bool:
+                return all(worker.said.count(word) > number for worker, number in said.items())
+
+            wait_until(is_done, SLOW_S, f"{verb} is done by all", 0.02)
+
     def is_over(self) -> bool:
         """Whether nothing waits in a list, and workers hold only what is not due; what is late is reaped."""
         self.stock.rqtui("reap", self.stock.queue, "--once")
@@ -77,7 +92,7 @@ def test_a_thousand_jobs_are_each_accounted_for(stock: Stock, client: Redis) -> 
     for at in range(0, len(of.ids["later"]), TOGETHER):
         of.act("reschedule", *of.ids["later"][at : at + TOGETHER], "--set", "delay_ms=0")
     of.before("delete", "deleted")
-    workers = [killed, *(stock.start(name=f"w{n}", events=n == 0) for n in range(3))]
+    of.workers = [killed, *(stock.start(name=f"w{n}", events=n == 0) for n in range(3))]
     of.act_beside(of.acts(), BESIDE, killed.kill)
     assert not any(stock.rqtui("reap", stock.queue, "--once")["reaped"].values()), "nothing is late"
     lost = {*RECEIVED.findall(killed.said)} & {*stock.unacked()}
@@ -87,7 +102,7 @@ def test_a_thousand_jobs_are_each_accounted_for(stock: Stock, client: Redis) -> 
     wait_until(of.is_over, 180, "all is done", 0.3)
 
     statuses = dict(zip(of.words, stock.do("statuses", ids=[*of.words]), strict=True))
-    runs = of.account(f"Celery {stock.do('version')}", statuses, workers)
+    runs = of.account(f"Celery {stock.do('version')}", statuses, of.workers)
     times = {id: len(runs[id]) for id in of.words}
     words = Counter((id.partition("-")[0], *word) for id, said in of.words.items() for word in said)
     for (group, verb, word), jobs in sorted(words.items()):
