@@ -1,24 +1,29 @@
 """What a repaint sends: only the cells that changed, and of their styles only what differs from the one before.
 
 Textual 8.2 sends a line from its start to the end of each changed run, and both colours of every piece of it: 43 bytes
-around an id of eight letters. Over a slow link these are what one waits for.
+around an id of eight letters. Over a slow link these are what one waits for. Text whose width terminals dispute is
+sent, here and where all is painted, so that the rest of its line stays in place.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rich.cells import cell_len
 from rich.color import ColorSystem
 from rich.console import Console
 from rich.control import Control
 from rich.segment import Segment
 from rich.style import Style
-from textual._compositor import ChopsUpdate
+from textual._compositor import ChopsUpdate, LayoutUpdate
 from textual.app import App
+from textual.geometry import Region
 from textual.strip import Strip
 
+from rqtui.tui.terminal.disputed_widths import is_disputed, placed
 from rqtui.tui.terminal.hooks import takes
 
 if TYPE_CHECKING:
@@ -35,8 +40,9 @@ def fits(app: App[Any]) -> bool:
         return False
     strip = Strip([Segment("ab", Style(bold=True, color="red"))])
     usual = ChopsUpdate([{0: strip}], [(0, 0, 2)], [[2]])
-    texts = [_CODES.sub("", update.render_segments(app.console)) for update in (usual, Spans.of(usual))]
-    return texts == ["ab", "ab"]
+    whole = LayoutUpdate([[strip]], Region(0, 0, 2, 1))
+    updates = (usual, whole, Spans.of(usual), Whole.of(whole))
+    return {_CODES.sub("", update.render_segments(app.console)) for update in updates} == {"ab"}
 
 
 def install(app: App[Any]) -> None:
@@ -44,7 +50,11 @@ def install(app: App[Any]) -> None:
     display = app._display
 
     def painted(screen: Screen[Any], renderable: RenderableType | None) -> None:
-        display(screen, Spans.of(renderable) if isinstance(renderable, ChopsUpdate) else renderable)
+        if isinstance(renderable, ChopsUpdate):
+            renderable = Spans.of(renderable)
+        elif isinstance(renderable, LayoutUpdate):
+            renderable = Whole.of(renderable)
+        display(screen, renderable)
 
     app._display = painted  # type: ignore[method-assign]
 
@@ -80,11 +90,43 @@ class Spans(ChopsUpdate):
                     continue
                 if at != (start, y):
                     sent.append(Control.move_to(start, y).segment.text)
-                for text, style, _control in strip.crop(start - x, stop - x):
+                for text, style, _control in _in_place(strip.crop(start - x, stop - x), start, y):
                     before, ink = ink, ink_of(style, system) if style else PLAIN
                     sent += (change(before, ink), text)
                 at = (stop, y)
         return "".join((*sent, change(ink, PLAIN)))
+
+
+class Whole(LayoutUpdate):
+    """An update of the whole screen, or of a rectangle of it."""
+
+    @classmethod
+    def of(cls, update: LayoutUpdate) -> Whole:
+        """The same update."""
+        return cls(update.strips, update.region)
+
+    def render_segments(self, console: Console) -> str:
+        """The update as the terminal gets it."""
+        sent: list[str] = []
+        for y, strips in enumerate(self.strips, self.region.y):
+            x = self.region.x
+            line = [Control.move_to(x, y).segment.text]
+            for strip in strips:
+                line.append((Strip(_in_place(strip, x, y)) if is_disputed(strip.text) else strip).render(console))
+                x += strip.cell_length
+            sent.append("".join(line))
+        return "\n".join(sent)
+
+
+def _in_place(strip: Strip, x: int, y: int) -> Iterable[Segment]:
+    """The pieces of a strip that stands at (x, y), those of a disputed width with what keeps the rest in place."""
+    if not is_disputed(strip.text):
+        return strip
+    pieces = []
+    for text, style, control in strip:
+        pieces.append(Segment(placed(text, x, y), style, control))
+        x += cell_len(text)
+    return pieces
 
 
 @lru_cache(4096)

@@ -20,6 +20,7 @@ from rqtui.text.elision import Fit
 from rqtui.text.pieces import Cell, Piece, pieces_of
 from rqtui.text.sanitise import safe
 from rqtui.tui.format.rows import Column, Row, Slot, arrange
+from rqtui.tui.terminal.disputed_widths import is_disputed
 
 GUTTER = 2  # cells: the cursor's bar and the mark
 _NARROW = 56  # cells; below it columns stand one cell apart instead of two
@@ -82,7 +83,8 @@ class Painter:
     def changes(self, before: Line | None, now: Line) -> tuple[int, int]:
         """(x, width) of what differs: from the first to the last changed cell where nothing else changed, else all.
 
-        One span, for Textual sends a line from its start to the end of each span.
+        One span, for Textual sends a line from its start to the end of each span. Where a changed cell is, or was, of
+        a disputed width, it may reach into those behind it, and they are drawn again.
         """
         whole = (0, now.width)
         if before is None or before.row is None or now.row is None or before._replace(row=now.row) != now:
@@ -91,10 +93,13 @@ class Painter:
         if (old.style, old.tint, old.is_gone, len(old.cells)) != (new.style, new.tint, new.is_gone, len(new.cells)):
             return whole
         placed = [(x, slot) for x, slot in self._placed(now.width) if slot.column < len(new.cells)]
-        changed = [(x, slot.width) for x, slot in placed if old.cells[slot.column] != new.cells[slot.column]]
+        changed = [(x, slot) for x, slot in placed if old.cells[slot.column] != new.cells[slot.column]]
         if not changed:
             return whole
-        return changed[0][0], sum(changed[-1]) - changed[0][0]
+        (first, _), (last, slot) = changed[0], changed[-1]
+        cells = (row.cells[slot.column] for row in (old, new) for _x, slot in changed)
+        is_wide = any(is_disputed(text) for cell in cells for text, _style in pieces_of(cell))
+        return first, (now.width if is_wide else last + slot.width) - first
 
     def column_at(self, x: int, width: int) -> str:
         """The key of the column in which cell `x` of a line stands; empty beside all of them."""

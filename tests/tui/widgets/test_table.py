@@ -364,6 +364,24 @@ def test_of_a_line_only_the_changed_cells_are_sent() -> None:
     house(test)
 
 
+def test_behind_a_cell_whose_width_terminals_dispute_the_line_is_sent_to_its_end() -> None:
+    async def test(app: House, pilot: Pilot[None]) -> None:
+        def width_of_change(old: str, new: str) -> int:
+            app.table.update([row(1, old)])
+            whole = app.table.scrollable_content_region.width
+            before = app.table.line(1, whole, 0)
+            app.table.update([row(1, new)])
+            x, width = app.table.painter.changes(before, app.table.line(1, whole, 0))
+            return whole - x - width
+
+        gap = width_of_change("1s", "2s")
+        assert gap > 0
+        assert width_of_change("1s", "नेहा") == width_of_change("नेहा", "1s") == 0
+        assert width_of_change("é", "山") == gap
+
+    house(test)
+
+
 def test_a_growing_total_lays_nothing_out_anew() -> None:
     async def test(app: House, pilot: Pilot[None]) -> None:
         app.table.update(rows(*range(100)), 100_000)

@@ -1,0 +1,163 @@
+"""Text that a terminal draws wider or narrower than Textual counts: the rest of its line stays in place."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable
+
+import pytest
+from families import in_one
+from redis import Redis
+from rich.cells import cell_len
+from rich.console import Console
+from rich.segment import Segment
+from screens import NARROW, Seeded, on_screen, screen
+from textual._compositor import ChopsUpdate, Compositor, LayoutUpdate
+from textual.geometry import Region
+from textual.screen import Screen
+from textual.strip import Strip
+
+from rqtui.tui.terminal.diff_output import Spans, Whole
+from rqtui.tui.terminal.disputed_widths import is_disputed, placed
+
+NAME = "नेहा शर्मा"
+Widths = Callable[[str], int]
+
+
+def by_tmux(sign: str) -> int:
+    """As tmux 3.3a on glibc: a vowel sign that has a place of its own takes a cell."""
+    category = unicodedata.category(sign)
+    return 0 if category in ("Mn", "Me", "Cf") else 1 if category == "Mc" else cell_len(sign)
+
+
+def narrow(sign: str) -> int:
+    """A terminal that knows no emoji."""
+    return 0 if unicodedata.category(sign)[0] in "MC" else 1 if ord(sign) >= 0x1F000 else cell_len(sign)
+
+
+class Terminal:
+    """Rows and columns of signs, with a table of widths."""
+
+    def __init__(self, width_of: Widths) -> None:
+        self.width_of = width_of
+        self.rows: dict[int, dict[int, str]] = {}
+        self.x = self.y = 0
+
+    def gets(self, sent: str) -> None:
+        for codes, kind, sign in re.findall(r"\x1b\[([\d;]*)([Hm])|(.)", sent, re.DOTALL):
+            if kind == "H":
+                self.y, self.x = (int(each) - 1 for each in codes.split(";"))
+            elif sign and sign != "\n":
+                self._draw(sign)
+
+    def _draw(self, sign: str) -> None:
+        row, width = self.rows.setdefault(self.y, {}), self.width_of(sign)
+        if not width:
+            row[self.x - 1] = row.get(self.x - 1, " ") + sign
+            return
+        row[self.x] = sign
+        row.update(dict.fromkeys(range(self.x + 1, self.x + width), ""))
+        self.x += width
+
+    def text(self, y: int, first: int, last: int) -> str:
+        row = self.rows.get(y, {})
+        return "".join(row.get(x, " ") for x in range(first, last))
+
+
+@in_one(
+    ("text", "is_"),
+    [
+        ("mail", False),
+        ("José Peña", False),
+        ("Ольга", False),
+        ("山田 花子", False),
+        ("│ · … ● ▌ ╭─╮ ▅", False),
+        (NAME, True),
+        ("e\u0301", True),
+        ("ก็", True),
+        ("👍🏽", True),
+        ("☀\ufe0f", True),
+    ],
+)
+def test_what_all_terminals_draw_alike_is_sent_as_it_is(text: str, is_: bool) -> None:
+    assert is_disputed(text) is is_
+    assert (placed(text, 3, 4) == text) is not is_
+
+
+@in_one(
+    ("width_of", "text", "shown"),
+    [
+        (by_tmux, f"{NAME} inv…   3s", f"{NAME} inv… 3s"),
+        (by_tmux, "subject=…नेहा!  3s", "subject=…नेहा! 3s"),
+        (narrow, "🙂 good  3s", "🙂 good   3s"),
+        (cell_len, f"{NAME} inv…   3s", f"{NAME} inv…   3s"),
+    ],
+)
+def test_what_stands_behind_it_stands_where_it_is_counted_to_stand(width_of: Widths, text: str, shown: str) -> None:
+    terminal, width = Terminal(width_of), cell_len(text)
+    terminal.gets("x" * 40)
+    terminal.gets(f"\x1b[1;1H{placed(text, 0, 0)}")
+    assert terminal.text(0, 0, width) == shown
+    assert terminal.text(0, width - 2, width) == "3s" and terminal.text(0, width, width + 1) == "x"
+
+
+@pytest.mark.parametrize("width_of", [by_tmux, narrow, cell_len])
+def test_a_change_leaves_nothing_of_it_and_the_frame_stays(width_of: Widths) -> None:
+    terminal, console = Terminal(width_of), Console(color_system="truecolor", force_terminal=True)
+    frame = Strip([Segment("│")])
+    lines = [Strip([Segment(f"1  {NAME} inv…  "), Segment("3s ")]), Strip([Segment("2  👍🏽  "), Segment("9s ")])]
+    width = lines[0].cell_length
+    whole = LayoutUpdate([[frame, line.adjust_cell_length(width), frame] for line in lines], Region(0, 0, width + 2, 2))
+    terminal.gets(Whole.of(whole).render_segments(console))
+    assert [terminal.text(y, width + 1, width + 2) for y in (0, 1)] == ["│", "│"]
+    assert [terminal.text(0, width - 2, width), terminal.text(1, 8, 10)] == ["3s", "9s"]
+    plain = Strip([Segment("3  Zoë")]).adjust_cell_length(width)
+    change = ChopsUpdate([{1: plain}, {1: plain}], [(0, 1, width + 1), (1, 1, width + 1)], [[width + 1], [width + 1]])
+    terminal.gets(Spans.of(change).render_segments(console))
+    assert [terminal.text(y, 0, width + 2) for y in (0, 1)] == [f"│{plain.text}│"] * 2
+
+
+@pytest.mark.hooks
+@on_screen
+async def test_a_terminal_with_widths_of_its_own_shows_each_line_of_a_table_as_it_is(
+    url: str, client: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seeded = Seeded(client)
+    for at in range(30):
+        to = NAME if at % 3 else "Zoë"
+        seeded.put(f"job{at:02}", body=f'{{"to": "{to}", "n": {at}}}'.encode())
+    terminal, console = Terminal(by_tmux), Console(color_system="truecolor", force_terminal=True)
+    partial, full = Compositor.render_partial_update, Compositor.render_full_update
+
+    def shown_in_part(self: Compositor) -> ChopsUpdate | None:
+        update = partial(self)
+        if update:
+            terminal.gets(Spans.of(update).render_segments(console))
+        return update
+
+    def shown(self: Compositor, *given: bool, **named: bool) -> LayoutUpdate:
+        update = full(self, *given, **named)
+        terminal.gets(Whole.of(update).render_segments(console))
+        return update
+
+    monkeypatch.setattr(Compositor, "render_partial_update", shown_in_part)
+    monkeypatch.setattr(Compositor, "render_full_update", shown)
+    async with screen(url, NARROW) as it:
+        await it.press("enter", "2")
+        await it.until_shown("job00", "नेहा")
+        for keys in ("jjjjjjjj", "GGkk", "gjj"):
+            await it.press(*keys)
+            seeded.reserve(2)
+            await it.until_refreshed()
+            await it.until(lambda: not _out_of_place(it.app.screen, terminal), "each line as Textual counts it")
+
+
+def _out_of_place(on: Screen[object], terminal: Terminal) -> list[str]:
+    """Lines of jobs that the terminal shows in other cells than Textual believes, but for what is disputed."""
+    wrong = []
+    for y, strip in enumerate(on._compositor.render_strips()):
+        shown = terminal.text(y, 0, 8) + terminal.text(y, 70, 80)
+        if "job" in strip.text and shown != strip.crop(0, 8).text + strip.crop(70, 80).text:
+            wrong.append(strip.text)
+    return wrong
