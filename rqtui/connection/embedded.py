@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import io
 import os
 import re
+import select
 import shutil
 import socket
 import subprocess
@@ -20,7 +22,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Self
+from typing import IO, Any, Self
 
 from rqtui.connection import watchdog
 from rqtui.errors import ServerError, UsageError
@@ -281,6 +283,22 @@ def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
     return pipe
 
 
+class _WaitingWriter(io.BufferedIOBase):
+    """Writes to a socket that does not block, and waits where its buffer is full."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+
+    def write(self, data: Any) -> int:
+        left = memoryview(data)
+        while left:
+            try:
+                left = left[self._connection.send(left) :]
+            except BlockingIOError:
+                select.select([], [self._connection], [])
+        return len(data)
+
+
 def _run_fake(port: int) -> None:
     from fakeredis import TcpFakeServer
     from fakeredis._clients._tcp_server import TCPFakeRequestHandler
@@ -291,8 +309,12 @@ def _run_fake(port: int) -> None:
         disable_nagle_algorithm = True
 
         def setup(self) -> None:
-            """As fakeredis 2.40, but an error is an answer like any other; there it closes the connection."""
+            """As fakeredis 2.40, where an error, and a reply that the client does not read at once, end the connection.
+
+            Here an error is an answer like any other, and the reply waits.
+            """
             super().setup()
+            self.writer.writer = _WaitingWriter(self.connection)
             read = self.current_client.read_response
 
             def answer() -> object:

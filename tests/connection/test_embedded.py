@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -122,3 +124,16 @@ def test_an_unknown_kind_and_a_missing_server_are_refused_in_a_sentence(monkeypa
     monkeypatch.setenv("PATH", "")
     with pytest.raises(UsageError, match="Install one"):
         embedded("system")
+
+
+def test_a_reply_that_nobody_reads_for_a_while_arrives_whole_from_fakeredis(fake_server: EmbeddedServer) -> None:
+    value = b"x" * 20_000_000
+    with connect(fake_server.url) as client:
+        client.set("long", value)
+    with socket.create_connection(("127.0.0.1", fake_server.port)) as slow:
+        slow.sendall(b"*2\r\n$3\r\nGET\r\n$4\r\nlong\r\n")
+        time.sleep(0.5)  # the server has filled all buffers on the way
+        with slow.makefile("rb") as reader:
+            assert reader.read(len(value) + 1) == b"+" + value
+    with connect(fake_server.url) as client:
+        client.delete("long")
